@@ -1,0 +1,245 @@
+"""A model on a WebGPU device: keeps the plans of the sizes that it has seen, and runs them."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ...dtypes import Array, OutOfRange, from_storage, storage_type, to_storage
+from ...errors import DeviceError, InputError, UnsupportedOpError
+from ...kernels.expr import Tensor
+from ...model import Model, Note
+from ...plan import HostStep, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph
+from ...plan.lower import Step, unsupported
+from ...ops import Refuse
+from .device import Device, open_device, release
+from .host_step import HostNode
+from .player import Pool, Prepared
+
+PLANS_KEPT = 16
+HINT = "fallback=True lets such nodes run in ONNX Runtime, with a copy each way."
+
+
+class DeviceArray:
+    """A tensor that stays on the device: feed it to a session on the same device, or read it with `numpy()`."""
+
+    def __init__(self, device: Device, buffer: Any, shape: tuple[int, ...], dtype: ir.DataType) -> None:
+        self.device, self.buffer, self.shape, self.onnx_dtype = device, buffer, shape, dtype
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype of the values."""
+        return np.dtype(self.onnx_dtype.numpy())
+
+    def numpy(self) -> Array:
+        """The values, read back."""
+        with self.device.lock:
+            self.device.check()
+            data = np.frombuffer(self.device.handle.queue.read_buffer(self.buffer), np.uint8)
+        kind = storage_type(self.onnx_dtype, self.device.target.f16)
+        count = int(np.prod(self.shape, dtype=np.int64))
+        dtype = np.dtype({"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}[kind])
+        return from_storage(data[: count * dtype.itemsize].view(dtype).reshape(self.shape), self.onnx_dtype)
+
+
+@dataclass(slots=True)
+class Segment:
+    """One plan of a model, the host nodes after it, and the steps that wait for them."""
+
+    prepared: Prepared
+    host: list[HostNode]
+    pending: list[Step]
+    keep: tuple[str, ...]  # tensors that later segments read from the device
+
+
+class WebGpuExecutable:
+    """Runs one model on one WebGPU device. Safe to call from several threads: one run at a time.
+
+    Args:
+        model: the model; its graph is not changed.
+        fallback: nodes without a kernel run in ONNX Runtime between device segments; False refuses them.
+        host_nodes: names of nodes to run on the host on purpose.
+        adapter: a part of the adapter's name; the best adapter by default.
+
+    Raises:
+        DeviceError: no such adapter, or no device from it.
+    """
+
+    def __init__(self, model: Model, *, fallback: bool = True, host_nodes: Iterable[str] = (), adapter: str | None = None,
+                 threads: int | None = None) -> None:
+        self.fallback, self.host_nodes, self.threads = fallback, tuple(host_nodes), threads
+        self.device = open_device(adapter)
+        if self.device.target.software and adapter is None:
+            warnings.warn(f"WebGPU runs on a software adapter ({self.device.name}): right, but slower than device='cpu'.", stacklevel=2)
+        self._graph = prepare_graph(model)
+        self._host_inputs = host_inputs(self._graph)
+        self._pool = Pool(self.device)
+        self._stored: dict[str, Array] = {}
+        self._segments: OrderedDict[Any, Segment] = OrderedDict()
+        self._notes: dict[Note, None] = {}
+        self._plan: Plan | None = None
+        self._closed = False
+        self._dtypes = {v.name or "": v.dtype for v in model.graph.inputs}
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last run; None before the first."""
+        return self._plan
+
+    @property
+    def notes(self) -> list[Note]:
+        """What lowering had to say, once each."""
+        return list(self._notes)
+
+    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], keep_on_device: bool = False) -> list[Any]:
+        """Outputs in order, as numpy arrays, or as DeviceArrays with `keep_on_device`.
+
+        Raises:
+            UnsupportedOpError: nodes have no kernel and fallback is off.
+            DeviceError: the device was lost, or a tensor is over its limits.
+            InputError: an integer that does not fit the device's 32 bits.
+        """
+        with self.device.lock:
+            if self._closed:
+                raise DeviceError("This session is closed.")
+            self.device.check()
+            names = list(output_names) if output_names else [v.name or "" for v in self._graph.model.graph.outputs]
+            values = self._run(names, dict(feeds), keep_on_device)
+            return [values[n] for n in names]
+
+    def close(self) -> None:
+        """Free all buffers. A second call does nothing."""
+        with self.device.lock:
+            if not self._closed:
+                self._closed = True
+                self._segments.clear()
+                self._pool.drop()
+                self._stored.clear()
+                release(self.device)
+
+    def _run(self, names: list[str], values: dict[str, Any], keep: bool) -> dict[str, Any]:
+        done: dict[str, Any] = {}
+        steps: list[Step] | None = None
+        plans: list[Plan] = []
+        stage = 0
+        while True:
+            segment = self._segment(stage, names, values, steps)
+            plans.append(segment.prepared.plan)
+            self._play(segment, values, done, names, keep)
+            if not segment.host:
+                break
+            for node in segment.host:
+                values.update(node.run(values))
+            steps = segment.pending
+            stage += 1
+            values = {k: v for k, v in values.items()}
+        self._plan = _linked(plans)
+        for n in names:
+            if n not in done:
+                done[n] = values[n]
+        return done
+
+    def _play(self, segment: Segment, values: dict[str, Any], done: dict[str, Any], names: Sequence[str], keep: bool) -> None:
+        prepared = segment.prepared
+        plan = prepared.plan
+        feeds: dict[str, Any] = {}
+        for u in plan.uploads:
+            value = values[u.name]
+            if isinstance(value, DeviceArray):
+                feeds[u.name] = value.buffer if value.device is self.device else to_storage(value.numpy(), u.storage)
+            else:
+                try:
+                    feeds[u.name] = to_storage(value, u.storage)
+                except OutOfRange as error:
+                    raise InputError(f"Input {u.name!r}: {error.text}.") from error
+        encoder = prepared.run(feeds)
+        for name, array in plan.known:
+            (done if name in names else values)[name] = np.array(array)
+            values[name] = array
+        if keep and not segment.host:
+            for r, buffer in zip(plan.readbacks, prepared.keep(encoder).values(), strict=True):
+                done[r.name] = DeviceArray(self.device, buffer, r.shape, ir.DataType(r.dtype))
+            return
+        for r, array in zip(plan.readbacks, prepared.finish(encoder).values(), strict=True):
+            value = from_storage(array, ir.DataType(r.dtype))
+            values[r.name] = value
+            if r.name in names:
+                done[r.name] = value
+
+    def _segment(self, stage: int, names: Sequence[str], values: Mapping[str, Any], steps: list[Step] | None) -> Segment:
+        inputs = self._inputs(stage, values, steps)
+        key = (stage, tuple(names), tuple((n, v.tobytes(), v.shape) if isinstance(v, np.ndarray) else (n, v) for n, v in inputs.items()))
+        found = self._segments.get(key)
+        if found is None:
+            found = self._segments[key] = self._lower(names, inputs, steps)
+            while len(self._segments) > PLANS_KEPT:
+                self._segments.popitem(last=False)
+        self._segments.move_to_end(key)
+        return found
+
+    def _inputs(self, stage: int, values: Mapping[str, Any], steps: list[Step] | None) -> dict[str, Spec | Array]:
+        wanted = None if steps is None else {v.name for s in steps for v in s.node.inputs if v is not None}
+        result: dict[str, Spec | Array] = {}
+        for name, value in values.items():
+            if wanted is not None and name not in wanted:
+                continue
+            small = isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= 64
+            if isinstance(value, np.ndarray) and (name in self._host_inputs or stage > 0 and small):
+                result[name] = value
+            else:
+                dtype = value.onnx_dtype if isinstance(value, DeviceArray) else ir.DataType.from_numpy(value.dtype)
+                result[name] = Spec(tuple(value.shape), self._dtypes.get(name) or dtype)
+        return result
+
+    def _lower(self, names: Sequence[str], inputs: Mapping[str, Spec | Array], steps: list[Step] | None) -> Segment:
+        walk = Walk(self._graph, self.device.target, self.host_nodes)
+        try:
+            lowered = walk.run(inputs, steps)
+        except Refuse as reason:
+            raise UnsupportedOpError([unsupported(s, str(reason)) for s in self._graph.steps[:1]], HINT) from reason
+        wanted = set(names)
+        refused = self._needed(lowered.refused, lowered.pending, wanted)
+        if refused and not self.fallback and not all(s.name in self.host_nodes for s, _ in refused):
+            raise UnsupportedOpError([unsupported(s, r) for s, r in refused], HINT)
+        host = [HostNode(s, self._graph, r, self.threads) for s, r in refused]
+        outputs = {n: walk.lookup(n) for n in names if n in lowered.values or n in self._graph.constants}
+        later = {v.name or "" for s, _ in refused for v in s.node.inputs if v is not None}
+        later |= {v.name or "" for s in lowered.pending for v in s.node.inputs if v is not None}
+        later |= {n for h in host for n in h.captured}
+        for n in sorted(later):
+            if n in lowered.values and n not in inputs:
+                outputs[n] = lowered.values[n]
+        specs = {n: v for n, v in inputs.items() if isinstance(v, Spec)}
+        plan, notes = make_plan(outputs, specs, self.device.target, self._stored)
+        if host:
+            plan = replace(plan, host_steps=tuple(h.described(set(names)) for h in host))
+        self._notes.update(dict.fromkeys([*lowered.notes, *notes]))
+        return Segment(Prepared(plan, self._pool), host, lowered.pending, tuple(sorted(later)))
+
+    def _needed(self, refused: Sequence[tuple[Step, str]], pending: Sequence[Step], names: set[str]) -> list[tuple[Step, str]]:
+        """Refused nodes that the wanted outputs need."""
+        made = {v.name: s for s in [*pending, *(s for s, _ in refused)] for v in s.node.outputs}
+        needed: set[int] = set()
+        stack = list(names)
+        while stack:
+            step = made.get(stack.pop())
+            if step is not None and id(step) not in needed:
+                needed.add(id(step))
+                stack += [v.name or "" for v in step.node.inputs if v is not None]
+        return [(s, r) for s, r in refused if id(s) in needed]
+
+
+def _linked(plans: Sequence[Plan]) -> Plan:
+    result = plans[-1]
+    for plan in reversed(plans[:-1]):
+        result = replace(plan, next=result)
+    return result
+
+
+__all__ = ["DeviceArray", "HostStep", "Tensor", "WebGpuExecutable"]

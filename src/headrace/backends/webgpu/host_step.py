@@ -1,0 +1,75 @@
+"""A node that runs in ONNX Runtime between two device segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ...dtypes import Array
+from ...errors import UnsupportedOpError
+from ...plan import Graph, HostStep
+from ...plan.lower import Step, unsupported
+
+
+class HostNode:
+    """One ONNX node with its own ONNX Runtime session, made at the first run of each set of input dtypes."""
+
+    def __init__(self, step: Step, graph: Graph, reason: str, threads: int | None) -> None:
+        self.step, self.graph, self.reason, self.threads = step, graph, reason, threads
+        self.captured = _captured(step)
+        self._sessions: dict[tuple[Any, ...], Any] = {}
+
+    def described(self, outputs: set[str]) -> HostStep:
+        """The step as the plan lists it."""
+        node = self.step.node
+        reads = tuple(v.name or "" for v in node.inputs if v is not None)
+        return HostStep(self.step.name, node.op_type, self.reason, reads, tuple(v.name or "" for v in node.outputs))
+
+    def run(self, values: Mapping[str, Any]) -> dict[str, Array]:
+        """The node's outputs. Raises UnsupportedOpError where ONNX Runtime refuses the node too."""
+        feeds: dict[str, Array] = {}
+        for name in [*(v.name or "" for v in self.step.node.inputs if v is not None), *self.captured]:
+            value = values[name] if name in values else self.graph.constants[name]
+            feeds[name] = value if isinstance(value, np.ndarray) else value.numpy()
+        key = tuple((n, a.dtype.str, a.ndim) for n, a in feeds.items())
+        try:
+            if key not in self._sessions:
+                self._sessions[key] = self._session(feeds)
+            names = [v.name or "" for v in self.step.node.outputs if v.name]
+            return dict(zip(names, self._sessions[key].run(names, feeds), strict=True))
+        except Exception as error:  # ONNX Runtime raises many kinds; all mean that this node cannot run here
+            reason = f"{self.reason}; ONNX Runtime: {error}"
+            raise UnsupportedOpError([unsupported(self.step, reason)]) from error
+
+    def _session(self, feeds: Mapping[str, Array]) -> Any:
+        import onnxruntime as ort
+
+        node = ir.to_proto(self.step.node)
+        assert isinstance(node, onnx.NodeProto)
+        inputs = [onnx.helper.make_tensor_value_info(n, int(ir.DataType.from_numpy(a.dtype)), [None] * a.ndim) for n, a in feeds.items()]
+        outputs = [onnx.ValueInfoProto(name=v.name) for v in self.step.node.outputs if v.name]
+        graph = onnx.helper.make_graph([node], "host", inputs, outputs)
+        opsets = [onnx.helper.make_opsetid(d, v) for d, v in self.graph.model.graph.opset_imports.items()]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=min(10, onnx.IR_VERSION))
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = self.threads or 0
+        return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _captured(step: Step) -> list[str]:
+    """Names that the node's subgraphs read from outside."""
+    found: dict[str, None] = {}
+    for value in step.attributes.values():
+        if not isinstance(value, ir.Graph):
+            continue
+        inside = {v.name for v in value.inputs} | set(value.initializers)
+        for n in value.all_nodes():
+            inside.update(v.name for v in n.outputs)
+        found.update((v.name or "", None) for n in value.all_nodes() for v in n.inputs if v is not None and v.name not in inside)
+        found.update((v.name or "", None) for v in value.outputs if v.name not in inside)
+    return list(found)

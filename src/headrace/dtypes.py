@@ -1,0 +1,70 @@
+"""What a tensor of each ONNX type becomes on a WebGPU device.
+
+Values are computed as f32, i32, u32 or bool. Storage: float types are f32 (f16 for float16 where the adapter has
+shader-f16), integers of every width are widened to i32 or u32, bool is one u32. int64 and uint64 are cut to 32 bits:
+a fed value or constant that does not fit is refused, an intermediate wraps. float64 and bfloat16 are computed as f32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+
+_FLOAT = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
+_SIGNED = {ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT4}
+_UNSIGNED = {ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64, ir.DataType.UINT4}
+_NUMPY_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+
+
+def value_type(dtype: ir.DataType) -> str | None:
+    """The WGSL type that values of `dtype` have in expressions; None where the device cannot hold them."""
+    if dtype in _FLOAT:
+        return "f32"
+    if dtype in _SIGNED:
+        return "i32"
+    if dtype in _UNSIGNED:
+        return "u32"
+    return "bool" if dtype == ir.DataType.BOOL else None
+
+
+def storage_type(dtype: ir.DataType, f16: bool) -> str:
+    """The WGSL element type of a buffer that holds `dtype`; `f16` says whether the device has shader-f16."""
+    if dtype == ir.DataType.FLOAT16 and f16:
+        return "f16"
+    value = value_type(dtype)
+    return "u32" if value == "bool" else value or "u32"
+
+
+def item_size(storage: str) -> int:
+    """Bytes of one element of a WGSL storage type."""
+    return 2 if storage == "f16" else 4
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange(ValueError):
+    """A value that does not fit the 32 bits of the device."""
+
+    text: str
+
+
+def to_storage(array: Array, storage: str) -> Array:
+    """`array` as the device stores it, contiguous. Raises OutOfRange for integers that need more than 32 bits."""
+    target = _NUMPY_STORAGE[storage]
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+        info = np.iinfo(target)
+        low, high = int(array.min()), int(array.max())  # type: ignore[call-overload]
+        if low < info.min or high > info.max:
+            raise OutOfRange(
+                f"values from {low} to {high} do not fit the {storage} that {array.dtype} is on the device"
+            )
+    return np.ascontiguousarray(array.astype(target, copy=False))
+
+
+def from_storage(array: Array, dtype: ir.DataType) -> Array:
+    """Device storage back to the dtype that the model names."""
+    return array.astype(dtype.numpy(), copy=False)

@@ -1,0 +1,36 @@
+"""The functions of helpers.wgsl, by name; a kernel's text holds only those that it calls."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _functions() -> dict[str, str]:
+    text = (Path(__file__).parent / "helpers.wgsl").read_text()
+    parts = re.split(r"(?m)^(?=fn )", text)
+    return {m[1]: part for part in parts if (m := re.match(r"fn (\w+)", part))}
+
+
+@cache
+def helper_text(name: str) -> str:
+    """WGSL of a helper, behind the helpers that it calls. Raises KeyError for an unknown name."""
+    found = _functions()
+    order: dict[str, None] = {}
+
+    def visit(n: str) -> None:
+        for other in found:
+            if other != n and re.search(rf"\b{other}\(", found[n]):
+                visit(other)
+        order.setdefault(n)
+
+    visit(name)
+    return "".join(found[n] for n in order)
+
+
+@cache
+def body(path: Path) -> str:
+    """Text of a kernel body."""
+    return path.read_text()

@@ -1,0 +1,82 @@
+"""What a heavy kernel declares: what it reads (`Operand`), and how its text and launch are made (`Template.build`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..target import Target
+from .emit import KernelText
+from .expr import Buffer, Coords, Tensor
+from .helpers import body
+
+Store = Callable[[Coords], Coords]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a kernel is started: workgroups in x, y, z, and the work it does."""
+
+    body: str
+    groups: tuple[int, int, int]
+    flops: int = 0
+    workgroup: tuple[int, int, int] = (64, 1, 1)
+    workgroup_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Build:
+    """One kernel while it is written. `outputs` are (result index or -1, tensor, buffer, result coordinates -> its own)."""
+
+    text: KernelText
+    target: Target
+    inputs: tuple[Tensor, ...]
+    outputs: list[tuple[int, Tensor, Buffer, Store]] = field(default_factory=list)
+    results: tuple[Tensor, ...] = ()
+    nonaffine: list[int] = field(default_factory=list)
+
+    def read(self, name: str, index: int, coords: Coords, row: Sequence[str], at: Sequence[str] = (), *, any_map: bool = False,
+             x: Tensor | None = None) -> None:
+        """Write the reader(s) `name` of input `index`. With `at`, a map that is not affine in it is reported, and the
+        planner stores that input first, unless `any_map`."""
+        self.text.affine = True
+        self.text.reader(name, x or self.inputs[index], coords, row, at)
+        if not self.text.affine and not any_map:
+            self.nonaffine.append(index)
+
+    def store(self, name: str, variables: Sequence[str], coords: Sequence[Coords], values: Sequence[tuple[str, str]]) -> None:
+        """Write the function `name(variables..., values...)` that finishes and stores one element: `coords` and `values`
+        have one entry a result of the kernel."""
+        bound = {r.serial: v[0] for r, v in zip(self.results, values, strict=True)}
+        outputs = [(x, buffer, place(coords[i])) for i, x, buffer, place in self.outputs]
+        self.text.writer(name, outputs, bound, variables, values)
+
+
+class Template:
+    """A kind of kernel with its compile-time parameters. Subclasses are frozen dataclasses."""
+
+    name = "kernel"
+    costly_reads = False  # each input element is read many times: what is costly to compute is stored first
+
+    def build(self, b: Build) -> Launch:
+        """Write readers, writers, constants and uniforms; return the launch."""
+        raise NotImplementedError
+
+
+def wgsl(file: str, name: str) -> str:
+    """The `.wgsl` body `name` that lies beside the Python file `file`."""
+    return body(Path(file).parent / name)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def spread(count: int, limit: int) -> tuple[int, int]:
+    """Workgroups in x and y for a linear `count`, within a limit a dimension."""
+    if count <= limit:
+        return count, 1
+    y = ceil_div(count, limit)
+    return ceil_div(count, y), y

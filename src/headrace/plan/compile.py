@@ -1,0 +1,138 @@
+"""From lazy outputs to a Plan: groups become kernels and dispatches, stored tensors become slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from ..dtypes import Array, item_size, storage_type, to_storage
+from ..kernels.expr import Buffer, Tensor
+from ..model import Note
+from ..ops.registry import Value
+from ..target import Target
+from .fuse import Fuser, Group
+from .lower import Spec
+from .memory import Life, assign
+from .plan import Binding, Constant, Dispatch, Kernel, Plan, Readback, Slot, Upload
+
+
+def make_plan(outputs: Mapping[str, Value], inputs: Mapping[str, Spec], target: Target,
+              stored: dict[str, Array] | None = None) -> tuple[Plan, list[Note]]:
+    """The plan that computes `outputs` from `inputs`. `stored` keeps constants in device form from plan to plan."""
+    fuser = Fuser(target, target.f16)
+    tensors = {n: v for n, v in outputs.items() if isinstance(v, Tensor)}
+    groups = fuser.run(list(tensors.values()))
+    maker = _Maker(groups, fuser, inputs, target, {} if stored is None else stored)
+    known = tuple((n, v) for n, v in outputs.items() if isinstance(v, np.ndarray))
+    return maker.plan(tensors, known), fuser.notes
+
+
+def buffer_bytes(buffer: Tensor, f16: bool) -> int:
+    """Bytes of a stored tensor: at least one word, whole words."""
+    size = prod(buffer.shape) * item_size(storage_type(buffer.dtype, f16))
+    return max(4, -(-size // 4) * 4)
+
+
+class _Maker:
+    def __init__(self, groups: Sequence[Group], fuser: Fuser, inputs: Mapping[str, Spec], target: Target,
+                 stored: dict[str, Array]) -> None:
+        self.groups, self.fuser, self.inputs, self.target, self.stored = groups, fuser, inputs, target, stored
+        self.slots: list[Slot] = []
+        self.place: dict[str, tuple[int, int]] = {}  # buffer name -> slot, offset
+        self.uniforms = bytearray()
+        self.kernels: dict[tuple[str, tuple[str, ...]], int] = {}
+        self.kernel_list: list[Kernel] = []
+
+    def plan(self, outputs: Mapping[str, Tensor], known: tuple[tuple[str, Array], ...]) -> Plan:
+        stored_outputs = {n: self.fuser.buffers[x.serial] for n, x in outputs.items()}
+        uploads = self._uploads(list(stored_outputs.values()))
+        constants = self._constants(list(stored_outputs.values()))
+        self._scratch(list(stored_outputs.values()))
+        dispatches = tuple(self._dispatch(g) for g in self.groups)
+        readbacks, staging = self._readbacks(outputs, stored_outputs)
+        return Plan(tuple(self.kernel_list), dispatches, tuple(self.slots), constants, uploads, readbacks, known,
+                    bytes(self.uniforms), staging)
+
+    def _uploads(self, extra: Sequence[Buffer]) -> tuple[Upload, ...]:
+        used = {name for g in self.groups for name in g.text.reads} | {b.name for b in extra}
+        result, at = [], 0
+        for name, spec in self.inputs.items():
+            if f"input:{name}" not in used or 0 in spec.shape:
+                continue
+            storage = storage_type(spec.dtype, self.target.f16)
+            size = max(4, -(-prod(spec.shape) * item_size(storage) // 4) * 4)
+            result.append(Upload(name, 0, at, size, storage, int(spec.dtype), spec.shape))
+            self.place[f"input:{name}"] = (0, at)
+            at += -(-size // self.target.offset_align) * self.target.offset_align
+        if result:
+            self.slots.append(Slot(at, "input", -1, len(self.groups), result[0].name))
+        return tuple(result)
+
+    def _constants(self, extra: Sequence[Buffer]) -> tuple[Constant, ...]:
+        result = []
+        reads = [b for g in self.groups for b, _, _ in g.text.reads.values()]
+        for buffer in [*reads, *extra]:
+            if buffer.data is None or buffer.name in self.place:
+                continue
+            storage = storage_type(buffer.dtype, self.target.f16)
+            data = self.stored.get(buffer.name)
+            if data is None:
+                data = self.stored[buffer.name] = to_storage(buffer.data, storage)
+            self.place[buffer.name] = (len(self.slots), 0)
+            result.append(Constant(buffer.name, len(self.slots), storage, buffer.shape, data))
+            self.slots.append(Slot(buffer_bytes(buffer, self.target.f16), "constant", -1, len(self.groups), buffer.name))
+        return tuple(result)
+
+    def _scratch(self, outputs: Sequence[Buffer]) -> None:
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        buffers: dict[str, Buffer] = {}
+        for i, g in enumerate(self.groups):
+            for buffer, _, _ in g.text.writes:
+                first[buffer.name] = last[buffer.name] = i
+                buffers[buffer.name] = buffer
+            for name in g.text.reads:
+                if name in last:
+                    last[name] = i
+        for b in outputs:
+            if b.name not in self.place:
+                buffers[b.name] = b
+                first.setdefault(b.name, len(self.groups))
+                last[b.name] = len(self.groups)
+        lives = [Life(n, buffer_bytes(b, self.target.f16), first[n], last[n]) for n, b in buffers.items()]
+        slots, place = assign(sorted(lives, key=lambda life: life.first))
+        base = len(self.slots)
+        self.slots += [Slot(size, "scratch", a, b, name) for size, a, b, name in slots]
+        self.place.update((n, (base + s, 0)) for n, s in place.items())
+        self.names = {b.name: b for b in buffers.values()}
+
+    def _dispatch(self, g: Group) -> Dispatch:
+        text = g.text.text(g.launch.body)
+        bindings = ("uniform", *("read" for _ in g.text.reads), *("write" for _ in g.text.writes))
+        key = (text, bindings)
+        if key not in self.kernels:
+            self.kernels[key] = len(self.kernel_list)
+            self.kernel_list.append(Kernel(g.text.name, text, bindings, g.text.requires(), g.launch.workgroup, g.launch.workgroup_bytes))
+        data = g.text.uniform_bytes()
+        data += bytes(-len(data) % 16)
+        self.uniforms += bytes(-len(self.uniforms) % self.target.offset_align)
+        windows = [Binding(-1, len(self.uniforms), len(data))]
+        self.uniforms += data
+        total = 0
+        for buffer in [*(b for b, _, _ in g.text.reads.values()), *(b for b, _, _ in g.text.writes)]:
+            slot, offset = self.place[buffer.name]
+            size = buffer_bytes(buffer, self.target.f16)
+            windows.append(Binding(slot, offset, size))
+            total += size
+        return Dispatch(self.kernels[key], g.launch.groups, tuple(windows), tuple(g.text.nodes), g.launch.flops, total)
+
+    def _readbacks(self, outputs: Mapping[str, Tensor], buffers: Mapping[str, Buffer]) -> tuple[tuple[Readback, ...], int]:
+        result, at = [], 0
+        for name, x in outputs.items():
+            size = buffer_bytes(x, self.target.f16) if x.size else 0
+            slot, offset = self.place[buffers[name].name]
+            result.append(Readback(name, slot, offset, size, at, storage_type(x.dtype, self.target.f16), int(x.dtype), x.shape))
+            at += -(-size // 8) * 8
+        return tuple(result), max(8, at)

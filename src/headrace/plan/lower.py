@@ -1,0 +1,285 @@
+"""From an ONNX graph and concrete inputs to lazy tensors: one walk, in which every value is known or a tensor."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..dtypes import Array, OutOfRange, value_type
+from ..errors import UnsupportedNode
+from ..kernels.expr import Buffer, Fill, Tensor
+from ..model import Model, Note
+from ..ops import OPS, Call, Refuse
+from ..ops.registry import Value, to_tensor
+from ..target import Target
+from .host import evaluate
+
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+INLINE = {"If", "Loop", "Scan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What lowering knows of an input that arrives at run time."""
+
+    shape: tuple[int, ...]
+    dtype: ir.DataType
+
+
+@dataclass(slots=True)
+class Step:
+    """A node with its attributes as Python values."""
+
+    node: ir.Node
+    attributes: dict[str, Any]
+    name: str
+
+
+@dataclass(slots=True)
+class Graph:
+    """A graph prepared once: constants folded, attributes unpacked. `constants` stay for the life of the session."""
+
+    model: Model
+    constants: dict[str, Array]
+    steps: list[Step]
+    packings: dict[str, Array] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    inner: dict[int, list[Step]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """The walk's result: a value for each output that could be computed, and the nodes that could not."""
+
+    values: dict[str, Value]
+    refused: list[tuple[Step, str]]
+    pending: list[Step]
+    notes: list[Note]
+
+
+def attributes_of(node: ir.Node) -> dict[str, Any]:
+    """Attributes as Python values: ints, floats, str, tuples, numpy arrays; graphs as they are."""
+    result: dict[str, Any] = {}
+    for name, a in node.attributes.items():
+        value = a.value
+        if a.type == ir.AttributeType.TENSOR:
+            value = value.numpy()
+        elif isinstance(value, bytes):
+            value = value.decode()
+        result[name] = value
+    return result
+
+
+def prepare_graph(model: Model) -> Graph:
+    """Unpack a model once; nodes that read only constants are computed here."""
+    graph = Graph(model, {}, [])
+    for name, value in model.graph.initializers.items():
+        assert value.const_value is not None
+        graph.constants[name] = value.const_value.numpy()
+    for node in model.graph:
+        step = Step(node, attributes_of(node), node.name or (node.outputs[0].name if node.outputs else "") or node.op_type)
+        if not _fold_constant(graph, step):
+            graph.steps.append(step)
+    graph.names = {id(a): n for n, a in graph.constants.items()}
+    return graph
+
+
+def _fold_constant(graph: Graph, step: Step) -> bool:
+    node = step.node
+    if node.op_type == "Constant" and node.domain == "":
+        value = constant_value(step.attributes)
+        if value is None:
+            return False
+        graph.constants[_out(node)] = value
+        return True
+    if node.op_type in RANDOM or node.op_type in INLINE or not all(v is None or v.name in graph.constants for v in node.inputs):
+        return False
+    try:
+        inputs = [None if v is None else graph.constants[v.name or ""] for v in node.inputs]
+        values = evaluate(node, inputs, step.attributes, graph.model.opset)
+    except Exception:  # whatever the host cannot compute is lowered like any other node, or refused there by name
+        return False
+    graph.constants.update((v.name or "", a) for v, a in zip(node.outputs, values, strict=False))
+    return True
+
+
+def constant_value(attributes: Mapping[str, Any]) -> Array | None:
+    """The value of a Constant node; None for strings and sparse tensors."""
+    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+        if name in attributes:
+            return np.asarray(attributes[name], dtype)
+    value = attributes.get("value")
+    return value if isinstance(value, np.ndarray) else None
+
+
+def _out(node: ir.Node) -> str:
+    return node.outputs[0].name or ""
+
+
+def host_inputs(graph: Graph) -> set[str]:
+    """Graph inputs whose values lowering must know: those from which shapes, axes or pads are computed."""
+    made = {v.name: step for step in graph.steps for v in step.node.outputs}
+    inputs = {v.name or "" for v in graph.model.graph.inputs} | set(graph.model.constants_fed)
+    found: set[str] = set()
+    stack: list[str] = []
+    for step in graph.steps:
+        entry = OPS.get((step.node.domain, step.node.op_type))
+        known = entry.known if entry else (0,) if step.node.op_type in INLINE else ()
+        stack += [v.name or "" for i in known if i < len(step.node.inputs) and (v := step.node.inputs[i]) is not None]
+    seen: set[str] = set()
+    while stack:
+        name = stack.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in inputs:
+            found.add(name)
+        step = made.get(name)
+        if step is not None and step.node.op_type not in ("Shape", "Size"):
+            stack += [v.name or "" for v in step.node.inputs if v is not None]
+    return found
+
+
+class Walk:
+    """One walk over a graph for concrete inputs."""
+
+    def __init__(self, graph: Graph, target: Target, host_nodes: Iterable[str] = ()) -> None:
+        self.graph, self.target, self.host_nodes = graph, target, set(host_nodes)
+        self.env: dict[str, Value] = {}
+        self.refused: list[tuple[Step, str]] = []
+        self.pending: list[Step] = []
+        self.notes: list[Note] = []
+        self.packings = graph.packings
+        self._lifted: dict[int, Tensor] = {}
+        self._waiting: set[str] = set()
+        self._held: list[Array] = []
+
+    def run(self, inputs: Mapping[str, Spec | Array], steps: Sequence[Step] | None = None) -> Lowered:
+        """Lower `steps` (all by default) with these inputs, known or not."""
+        for name, value in inputs.items():
+            self.env[name] = self.input(name, value)
+        for step in self.graph.steps if steps is None else steps:
+            self.step(step)
+        return Lowered(self.env, self.refused, self.pending, self.notes)
+
+    def input(self, name: str, value: Spec | Array) -> Value:
+        """An input of the run as a value."""
+        if isinstance(value, np.ndarray):
+            return value
+        if value_type(value.dtype) is None:
+            raise Refuse(f"input {name!r} is {value.dtype.name.lower()}")
+        if value.dtype in (ir.DataType.DOUBLE, ir.DataType.BFLOAT16) or value.dtype == ir.DataType.FLOAT16 and not self.target.f16:
+            self.notes.append(Note("lower", "", f"{name!r} is {value.dtype.name.lower()}: the device computes it in float32"))
+        return Buffer(f"input:{name}", value.shape, value.dtype)
+
+    def lookup(self, name: str) -> Value:
+        """A value by its ONNX name."""
+        found = self.env.get(name)
+        return self.graph.constants[name] if found is None else found
+
+    def step(self, step: Step) -> None:
+        """Lower one node, or put it off if it waits for a host step."""
+        node = step.node
+        if any(v is not None and v.name in self._waiting for v in node.inputs) or self._captures(step):
+            self._postpone(step)
+            return
+        inputs = [None if v is None else self.lookup(v.name or "") for v in node.inputs]
+        try:
+            values = self._values(step, inputs)
+        except (Refuse, OutOfRange) as reason:
+            self.refused.append((step, str(reason)))
+            self._waiting.update(v.name or "" for v in node.outputs)
+            return
+        for v, value in zip(node.outputs, values, strict=False):
+            if value is not None and v.name:
+                self.env[v.name] = value
+
+    def _captures(self, step: Step) -> bool:
+        if not self._waiting or step.node.op_type not in INLINE:
+            return False
+        return any(v is not None and v.name in self._waiting for g in _subgraphs(step) for n in g.all_nodes() for v in n.inputs)
+
+    def _postpone(self, step: Step) -> None:
+        self.pending.append(step)
+        self._waiting.update(v.name or "" for v in step.node.outputs)
+
+    def _values(self, step: Step, inputs: list[Value | None]) -> Sequence[Value | None]:
+        node = step.node
+        if step.name in self.host_nodes or node.name in self.host_nodes:
+            raise Refuse("asked for by host_nodes")
+        if node.op_type in INLINE and node.domain == "":
+            from .control import lower_control
+
+            return lower_control(self, step, inputs)
+        if node.op_type == "Constant":
+            value = constant_value(step.attributes)
+            if value is None:
+                raise Refuse("a constant that is not a tensor of numbers")
+            return [value]
+        if node.op_type not in RANDOM and not any(isinstance(v, Tensor) for v in inputs):
+            done = self._known(step, inputs)
+            if done is not None:
+                return done
+        entry = OPS.get((node.domain, node.op_type))
+        if entry is None:
+            raise Refuse("no kernel for this operator")
+        call = Call(step.name, node.op_type, list(inputs), step.attributes, self.graph.model.opset, self.target,
+                    len(node.outputs), self.lift, self.name_of)
+        result = entry.lower(call)
+        return [result] if isinstance(result, Tensor | np.ndarray) else result
+
+    def _known(self, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value] | None:
+        known = [v for v in inputs]
+        sizes = [v.size for v in known if isinstance(v, np.ndarray)]
+        if step.node.op_type in ("ConstantOfShape", "Shape", "Size"):
+            return None
+        try:
+            values = evaluate(step.node, known, step.attributes, self.graph.model.opset)  # type: ignore[arg-type]
+        except ZeroDivisionError:
+            raise
+        except Exception:  # the host has no such operator: the device may
+            return None
+        self._held += values
+        return values if sizes or not step.node.inputs else values
+
+    def lift(self, array: Array, node: str) -> Tensor:
+        """A known value as a tensor; constants of the model keep their name, others are named after their bytes."""
+        found = self._lifted.get(id(array))
+        if found is None:
+            name = self.name_of(array)
+            if name is None and array.size > 1:
+                data = np.ascontiguousarray(array)
+                name = f"{array.dtype}:{hashlib.blake2b(data.tobytes(), digest_size=12).hexdigest()}"
+            if array.dtype.itemsize == 8 and array.dtype.kind in "iu" and array.size > 1 and name:
+                _check_range(array, name)
+            found = to_tensor(array, name or "scalar")
+            self._lifted[id(array)] = found
+            self._held.append(array)
+        return found
+
+    def name_of(self, array: Array) -> str | None:
+        """The name of a constant of the model."""
+        return self.graph.names.get(id(array))
+
+
+def _check_range(array: Array, name: str) -> None:
+    low, high = int(array.min()), int(array.max())  # type: ignore[call-overload]
+    if low < -(2**31) or high >= 2**32 or (high >= 2**31 and array.dtype.kind == "i"):
+        raise Refuse(f"the constant {name!r} has values from {low} to {high}: they do not fit 32 bits")
+
+
+def _subgraphs(step: Step) -> list[ir.Graph]:
+    return [v for v in step.attributes.values() if isinstance(v, ir.Graph)]
+
+
+def unsupported(step: Step, reason: str) -> UnsupportedNode:
+    """A refused node as the error reports it."""
+    return UnsupportedNode(step.name, step.node.op_type, step.node.domain, reason)
+
+
+__all__ = ["Fill", "Graph", "Lowered", "Refuse", "Spec", "Step", "Walk", "host_inputs", "prepare_graph", "unsupported"]
