@@ -33,8 +33,8 @@ class Line:
 class Scope:
     """The body of one generated function; `level` 0 is the row part and 1 the inner loop's."""
 
-    def __init__(self, kernel: KernelText) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: KernelText, tag: str) -> None:
+        self.kernel, self.tag = kernel, tag
         self.lines: list[Line] = []
         self.bound: dict[int, str] = {}  # tensor serial -> text of a value that the kernel has already computed
         self.affine = True
@@ -81,7 +81,7 @@ class Scope:
 
     def param(self, value: float | int, type_: str, role: str = "") -> str:
         """A number as a field of the uniform."""
-        return self.kernel.param(value, type_, role)
+        return self.kernel.param(value, type_, f"{self.tag}:{role}" if role else "")
 
     def need_helper(self, name: str) -> None:
         """Ask for a function of helpers.wgsl."""
@@ -201,6 +201,10 @@ class KernelText:
         for key, value in values.items():
             self._params.append((key, "f32" if isinstance(value, float) else "i32", value))
 
+    def uniform_as(self, name: str, type_: str, value: int | float) -> None:
+        """A named field of a given WGSL type."""
+        self._params.append((name, type_, value))
+
     def param(self, value: float | int, type_: str, role: str = "") -> str:
         """An unnamed field of the uniform; equal numbers share one only where their role in the text is the same."""
         key = (type_, role, value if value == value else "nan")  # type: ignore[assignment]
@@ -221,7 +225,7 @@ class KernelText:
 
     def reader(self, name: str, x: Tensor, coords: Coords, row: Sequence[str], at: Sequence[str] = ()) -> None:
         """Function(s) that return the element of `x` at `coords`, whose variables are `row` and, inside the loop, `at`."""
-        scope = Scope(self)
+        scope = Scope(self, name)
         for v in row:
             scope.declare(v, 0)
         for v in at:
@@ -258,21 +262,31 @@ class KernelText:
             f"fn {name}_at(r: {struct_name}, {arguments}) -> {type_} {{\n{body}    return {field_of(result)};\n}}\n")
 
     def writer(self, name: str, outputs: Sequence[tuple[Tensor, Buffer, Coords]], bound: Mapping[int, str],
-               variables: Sequence[str], values: Sequence[tuple[str, str]]) -> None:
+               variables: Sequence[str], values: Sequence[tuple[str, str]], guard: Sequence[tuple[Lin, int]] = ()) -> None:
         """A function that stores: each output is a lazy tensor over the values just computed (`bound`), its buffer and
-        the coordinates of the element that the kernel holds. `values` are the (name, type) of the computed arguments."""
-        scope = Scope(self)
+        the coordinates of the element that the kernel holds. `values` are the (name, type) of the computed arguments.
+        `guard`: nothing is stored unless each expression lies in [0, extent)."""
+        scope = Scope(self, name)
         scope.bound.update(bound)
         for v in variables:
             scope.declare(v, 0)
+        tests = [t for c, n in guard for t in self._guard(scope, c, n)]
+        cut = len(scope.lines)
         stores = []
         for x, buffer, coords in outputs:
             text = scope.value(x, coords)
             position = scope.lin(flatten_lazily(coords, buffer))
             stores.append(f"    {self._target(buffer)}[{position}] = {self._stored(buffer, text)};\n")
         arguments = ", ".join([*(f"{v}: i32" for v in variables), *(f"{n}: {t}" for n, t in values)])
-        body = "".join(f"    let {line.name} = {line.text};\n" for line in scope.lines)
-        self.functions.append(f"fn {name}({arguments}) {{\n{body}{''.join(stores)}}}\n")
+        lines = [f"    let {line.name} = {line.text};\n" for line in scope.lines]
+        if tests:
+            lines.insert(cut, f"    if ({' || '.join(tests)}) {{\n        return;\n    }}\n")
+        self.functions.append(f"fn {name}({arguments}) {{\n{''.join([*lines, *stores])}}}\n")
+
+    @staticmethod
+    def _guard(scope: Scope, c: Lin, extent: int) -> list[str]:
+        tests = [f"{scope.lin(c)} < 0"] if c.lo < 0 else []
+        return [*tests, f"{scope.lin(c)} >= {scope.param(extent, 'i32', 'guard' + c.key)}"] if c.hi >= extent else tests
 
     def _target(self, buffer: Buffer) -> str:
         for known, name, _ in self.writes:

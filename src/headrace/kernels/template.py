@@ -10,6 +10,7 @@ from ..target import Target
 from .emit import KernelText
 from .expr import Buffer, Coords, Tensor
 from .helpers import body
+from .index import Lin
 
 Store = Callable[[Coords], Coords]
 
@@ -45,12 +46,13 @@ class Build:
         if not self.text.affine and not any_map:
             self.nonaffine.append(index)
 
-    def store(self, name: str, variables: Sequence[str], coords: Sequence[Coords], values: Sequence[tuple[str, str]]) -> None:
+    def store(self, name: str, variables: Sequence[str], coords: Sequence[Coords], values: Sequence[tuple[str, str]],
+              guard: Sequence[tuple[Lin, int]] = ()) -> None:
         """Write the function `name(variables..., values...)` that finishes and stores one element: `coords` and `values`
-        have one entry a result of the kernel."""
+        have one entry a result of the kernel. `guard`: it stores only where each expression is in [0, extent)."""
         bound = {r.serial: v[0] for r, v in zip(self.results, values, strict=True)}
         outputs = [(x, buffer, place(coords[i])) for i, x, buffer, place in self.outputs]
-        self.text.writer(name, outputs, bound, variables, values)
+        self.text.writer(name, outputs, bound, variables, values, guard)
 
 
 class Template:

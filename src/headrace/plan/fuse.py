@@ -193,7 +193,7 @@ class Fuser:
 
     def _ride(self, x: Tensor) -> bool:
         """Let the kernel that stores the newest tensor under `x` store `x` too, where everything else is there by then."""
-        if isinstance(x, Result) or self._epilogue(x) is not None:
+        if isinstance(x, Result) or x.serial in self._riders or self._epilogue(x) is not None:
             return False
         cone = self._cone(x)
         leaves = [y for y in cone.leaves.values() if not isinstance(y, Buffer)]
