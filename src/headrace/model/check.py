@@ -19,8 +19,10 @@ def check_graph(graph: ir.Graph) -> None:
     for node in graph.all_nodes():
         for value in node.inputs:
             if value is not None and value.name not in known:
-                raise ModelError(f"Node {node.name or node.op_type!r} ({node.op_type}) reads {value.name!r}, "
-                                 "which no node, input or initializer defines.")
+                raise ModelError(
+                    f"Node {node.name or node.op_type!r} ({node.op_type}) reads {value.name!r}, "
+                    "which no node, input or initializer defines."
+                )
     for value in graph.outputs:
         if value.name not in known:
             raise ModelError(f"The graph's output {value.name!r} is defined by no node, input or initializer.")
@@ -41,6 +43,8 @@ def _check_external(value: ir.Value) -> None:
         if not hasattr(tensor.path, "stat"):
             tensor.numpy()
     except FileNotFoundError as error:
-        raise ModelError(f"External data of {value.name!r} is missing: {tensor.path} (it belongs beside the model).") from error
+        raise ModelError(
+            f"External data of {value.name!r} is missing: {tensor.path} (it belongs beside the model)."
+        ) from error
     except (OSError, ValueError) as error:
         raise ModelError(f"External data of {value.name!r} cannot be read: {error}") from error

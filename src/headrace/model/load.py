@@ -94,8 +94,10 @@ def _read(source: object) -> tuple[onnx.ModelProto, Path | None]:
             raise ModelError(f"{path} is not a file: give the path of an .onnx file, its bytes, or an onnx.ModelProto.")
         return onnx.load(str(path), load_external_data=False), path
     except DecodeError as error:
-        raise ModelError(f"{source if isinstance(source, str | os.PathLike) else 'The model'} "
-                         f"is not an ONNX file, or it is truncated: {error}") from error
+        raise ModelError(
+            f"{source if isinstance(source, str | os.PathLike) else 'The model'} "
+            f"is not an ONNX file, or it is truncated: {error}"
+        ) from error
     except (OSError, TypeError, UnicodeDecodeError) as error:
         raise ModelError(f"Cannot read the model: {error}") from error
 
@@ -104,8 +106,10 @@ def _normalise(model: Model) -> Model:
     graph = model.graph
     opset = graph.opset_imports.get("")
     if opset is not None and opset < OLDEST_OPSET:
-        raise ModelError(f"The model is written for ONNX opset {opset}; headrace reads opset {OLDEST_OPSET} and newer. "
-                         "Convert it with onnx.version_converter.convert_version.")
+        raise ModelError(
+            f"The model is written for ONNX opset {opset}; headrace reads opset {OLDEST_OPSET} and newer. "
+            "Convert it with onnx.version_converter.convert_version."
+        )
     if model.ir.functions:
         passes.InlinePass()(model.ir)
         model.changed = True

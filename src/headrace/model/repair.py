@@ -19,7 +19,10 @@ def repair(graph: ir.Graph) -> Iterator[tuple[str, str]]:
         indices = node.inputs[slot]
         if indices.dtype == ir.DataType.INT32:
             _to_int64(graph, node, slot)
-            yield node.name or "", f"{node.op_type} had int32 indices, ONNX wants int64: cast (a known slip of torch.istft's export)"
+            yield (
+                node.name or "",
+                f"{node.op_type} had int32 indices, ONNX wants int64: cast (a known slip of torch.istft's export)",
+            )
 
 
 def _to_int64(graph: ir.Graph, node: ir.Node, slot: int) -> None:
@@ -28,7 +31,12 @@ def _to_int64(graph: ir.Graph, node: ir.Node, slot: int) -> None:
     name = f"{indices.name}_int64_{node.name}"
     if indices.const_value is not None:
         array = indices.const_value.numpy().astype(np.int64)
-        value = ir.Value(name=name, const_value=ir.tensor(array, name=name), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape(array.shape))
+        value = ir.Value(
+            name=name,
+            const_value=ir.tensor(array, name=name),
+            type=ir.TensorType(ir.DataType.INT64),
+            shape=ir.Shape(array.shape),
+        )
         graph.register_initializer(value)
     else:
         cast = ir.node("Cast", [indices], {"to": int(ir.DataType.INT64)}, name=name)

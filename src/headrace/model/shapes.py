@@ -23,7 +23,9 @@ def bind_dims(model: Model, dims: Mapping[str, int]) -> Model:
     known = {str(d.value) for v in model.graph.inputs for d in v.shape or () if not isinstance(d, int) and d.value}
     for name, size in dims.items():
         if name not in known:
-            raise InputError(f"No input has a dimension named {name!r}; the model has: {', '.join(sorted(known)) or 'none'}.")
+            raise InputError(
+                f"No input has a dimension named {name!r}; the model has: {', '.join(sorted(known)) or 'none'}."
+            )
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise InputError(f"Dimension {name!r} must be a positive integer, not {size!r}.")
     bound = model.clone()

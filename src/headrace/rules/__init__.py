@@ -1,1 +1,30 @@
+"""The rewrites, in the order in which they are tried. A rule matches one node, and replaces it or says why not."""
 
+from __future__ import annotations
+
+from ..model import Model
+from ..model.shapes import infer_shapes, input_dims
+from .affine import fold_batch_normalization, fold_scale_and_shift
+from .conv_transpose import polyphase
+from .driver import Context, Refusal, Replacement, Rule, Target, apply_rules
+from .tidy import drop_identity, drop_unused, fold_constant
+
+__all__ = ["EXPORT_RULES", "Context", "Refusal", "Replacement", "Rule", "Target", "apply_rules", "optimize_model"]
+
+EXPORT_RULES: tuple[Rule, ...] = (
+    fold_constant,
+    drop_identity,
+    fold_batch_normalization,
+    fold_scale_and_shift,
+    polyphase,
+)
+
+
+def optimize_model(model: Model, target: Target, rules: tuple[Rule, ...] = EXPORT_RULES, **options: object) -> Model:
+    """A rewritten copy of `model`; its notes say what was done and what was refused."""
+    model = model.clone()
+    context = Context(model, target, infer_shapes(model, input_dims(model)), **options)  # type: ignore[arg-type]
+    drop_unused(model)
+    apply_rules(context, rules)
+    drop_unused(model)
+    return model

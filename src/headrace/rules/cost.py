@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 GFLOPS = 380.0
-MARGIN = 1.25
-FFT_NS = 0.11  # per n·log2(n) of one frame: transform, window, overlap-add and memory
+MARGIN = 1.2
+FFT_NS = 0.13  # per n·log2(n) of one frame: transform, window, overlap-add and memory
 FFT_OVERHEAD_MS = 0.12  # leaving ONNX Runtime and coming back
 SCATTER_SPAN_BYTES = 80_000  # an output row that fits in the first-level caches does not thrash them
 
@@ -69,8 +69,10 @@ def polyphase_ms(size: ConvTransposeSize) -> float:
     efficiency = 1.0 if places >= 128 else 1.25 if places >= 80 else 1.5
     shuffle = 6.0
     if len(size.strides) == 1:
-        shuffle = 0.35 if stride >= 32 else 0.6 if stride >= 8 else 2.5
-    moved = 0.15 * frames * size.groups * size.in_channels * taps if taps > 1 else 0.0
+        shuffle = 0.35 if stride >= 32 else 1.0 if stride >= 8 else 2.5
+    columns = frames * size.groups * size.in_channels * taps if taps > 1 else 0
+    narrow = size.out_channels * stride < 64  # the product then reads its columns more than it multiplies
+    moved = (0.15 if narrow else 0.04) * columns
     moved += shuffle * frames * size.groups * size.out_channels * stride
     return efficiency * gemm_ms(flops) + moved / 1e6 + 0.01
 

@@ -81,7 +81,17 @@ def recognise(weight: np.ndarray, stored: np.dtype | None = None, tolerance: flo
 
 def _lengths(rows: int, taps: int) -> list[int]:
     """Transform lengths that a weight of this size can have: both parts or one, one-sided or two-sided, bins left out."""
-    guesses = [taps, rows - 2, rows - 1, rows, 2 * (rows - 1), 2 * rows - 1, 2 * rows, rows // 2, 1 << (taps - 1).bit_length()]
+    guesses = [
+        taps,
+        rows - 2,
+        rows - 1,
+        rows,
+        2 * (rows - 1),
+        2 * rows - 1,
+        2 * rows,
+        rows // 2,
+        1 << (taps - 1).bit_length(),
+    ]
     return [n for n in dict.fromkeys(guesses) if n >= SMALLEST and n <= 16 * taps]
 
 
@@ -102,8 +112,11 @@ def _solve(weight: Floats, window: Floats, n: int, limit: float) -> DftBasis | N
     error = min(error, _rebuild_error(weight, window, n, bins, _snap(coefficients), np.inf))
     if error <= limit:
         return DftBasis(n, window, bins, _snap(coefficients), error)
-    return NotDft(f"it is a DFT of length {n} only to within {error:.1e} of its largest weight, and its dtype explains "
-                  f"{limit:.1e}: raise dft_tolerance to accept it", error)
+    return NotDft(
+        f"it is a DFT of length {n} only to within {error:.1e} of its largest weight, and its dtype explains "
+        f"{limit:.1e}: raise dft_tolerance to accept it",
+        error,
+    )
 
 
 def _probe(weight: Floats, window: Floats, n: int) -> float:
@@ -136,20 +149,26 @@ def _fit_rows(weight: Floats, window: Floats, n: int) -> tuple[npt.NDArray[np.in
     return bins, coefficients
 
 
-def _best_bins(spectrum: npt.NDArray[np.complex128], power: npt.NDArray[np.complex128], n: int) -> tuple[np.ndarray, np.ndarray]:
+def _best_bins(
+    spectrum: npt.NDArray[np.complex128], power: npt.NDArray[np.complex128], n: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Near the peak of each row's spectrum, the bin whose sine and cosine explain most of the row."""
     peak = np.abs(spectrum).argmax(axis=1)
     rows = np.arange(len(spectrum))
     chosen, coefficient, explained = peak.copy(), np.zeros(len(peak), complex), np.full(len(peak), -1.0)
     for shift in (0, -1, 1, -2, 2):
         bins = np.clip(peak + shift, 0, n // 2)
-        value, energy = _least_squares(spectrum[rows, bins], power[0].real, power[2 * bins % n], (bins == 0) | (2 * bins == n))
+        value, energy = _least_squares(
+            spectrum[rows, bins], power[0].real, power[2 * bins % n], (bins == 0) | (2 * bins == n)
+        )
         better = energy > explained * (1 + 1e-9)
         chosen[better], coefficient[better], explained[better] = bins[better], value[better], energy[better]
     return chosen, coefficient
 
 
-def _least_squares(inner: np.ndarray, total: float, double: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _least_squares(
+    inner: np.ndarray, total: float, double: np.ndarray, edge: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Coefficient c with row ≈ window·Re(c·e^{iθk}), and the energy it explains.
 
     `inner` is Σ row·window·e^{-iθk}; the Gram matrix of window·cos and window·sin has the entries
@@ -183,7 +202,9 @@ def _rebuild(window: Floats, n: int, bins: np.ndarray, coefficients: np.ndarray)
     return rows
 
 
-def _rebuild_error(weight: Floats, window: Floats, n: int, bins: np.ndarray, coefficients: np.ndarray, limit: float) -> float:
+def _rebuild_error(
+    weight: Floats, window: Floats, n: int, bins: np.ndarray, coefficients: np.ndarray, limit: float
+) -> float:
     worst = 0.0
     for start in range(0, len(weight), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from ..model import Model, Note
 from ..model.shapes import Dims
+from .cost import MARGIN
 
 
 class Target(Enum):
@@ -48,6 +49,7 @@ class Context:
     shapes: Mapping[str, Dims] = field(default_factory=dict)
     dft_tolerance: float | None = None
     threads: int = 1
+    margin: float = MARGIN  # the gain that a rewrite must promise
 
     @property
     def opset(self) -> int:
@@ -113,12 +115,12 @@ def _apply(context: Context, rule: Rule) -> int:
     for node in list(graph):
         if node.graph is not graph:  # removed by an earlier replacement of this pass
             continue
-        result = rule(node, context)
+        name, result = label(node), rule(node, context)
         if isinstance(result, Refusal):
-            context.model.notes.append(Note("rules", label(node), result.reason, refused=True))
+            context.model.notes.append(Note("rules", name, result.reason, refused=True))
         elif isinstance(result, Replacement):
             _replace(graph, node, result)
-            context.model.notes.append(Note("rules", label(node), result.reason))
+            context.model.notes.append(Note("rules", name, result.reason))
             context.model.changed = True
             count += 1
     return count

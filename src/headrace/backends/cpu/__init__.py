@@ -1,0 +1,5 @@
+"""The CPU device."""
+
+from .executable import CpuExecutable
+
+__all__ = ["CpuExecutable"]

@@ -1,0 +1,138 @@
+"""The CPU device: ONNX Runtime on the model as it was rewritten for the shapes at hand."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from ...errors import DeviceError, HeadraceError
+from ...model import Model, Note
+from ...model.proto import shared_proto
+from ...model.shapes import Dims, infer_shapes, input_dims
+from ...rules import Context, Rule, Target, apply_rules
+from ...rules.affine import fold_batch_normalization, fold_scale_and_shift
+from ...rules.conv_transpose import polyphase
+from ...rules.driver import is_onnx
+from .fft_rules import FFT_RULES
+from .ort_session import create, default_threads, translated
+from .segments import Segments, build
+from .steps import Workers
+
+CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_batch_normalization, fold_scale_and_shift, polyphase)
+REWRITTEN = ("ConvTranspose", "Conv", "MatMul", "STFT", "DFT")
+KEPT_SHAPES = 1024
+
+
+@dataclass(slots=True)
+class Variant:
+    """One rewritten form of the model, ready to run."""
+
+    session: Any  # onnxruntime.InferenceSession where the whole graph is one, else None
+    segments: Segments | None
+    notes: list[Note]
+
+    def run(self, names: Sequence[str], feeds: Mapping[str, Any]) -> list[Any]:
+        if self.session is not None:
+            results: list[Any] = self.session.run(names, feeds)
+            return results
+        assert self.segments is not None
+        return self.segments.run(names, feeds)
+
+
+class CpuExecutable:
+    """ONNX Runtime with our steps. The form of each node is chosen when its shapes are known: at once for a model with
+    fixed shapes, else at the first run of a shape; runs that come to the same choice share a session."""
+
+    def __init__(self, model: Model, *, threads: int | None = None, dft_tolerance: float | None = None) -> None:
+        self._model = model
+        self._threads = threads or default_threads()
+        self._tolerance = dft_tolerance
+        self._workers = Workers(self._threads)
+        self._lock = threading.Lock()
+        self._by_choice: dict[tuple[str, ...], Variant] = {}
+        self._by_shapes: OrderedDict[object, Variant] = OrderedDict()
+        self._closed = False
+        self._varies = any(is_onnx(n, *REWRITTEN) for n in model.graph) and any(
+            d is None or None in d for d in input_dims(model).values()
+        )
+        self._current = self._variant(input_dims(model))
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        return self._current.notes
+
+    @property
+    def plan(self) -> None:
+        """ONNX Runtime keeps its own; the CPU device has no plan."""
+        return None
+
+    def run(self, output_names: Sequence[str], feeds: Mapping[str, Any], keep_on_device: bool = False) -> list[Any]:
+        variant = self._current if not self._varies else self._variant_for(feeds)
+        if self._closed:
+            raise DeviceError("This session is closed: create another one.")
+        try:
+            return variant.run(output_names, feeds)
+        except HeadraceError:
+            raise
+        except Exception as error:  # ONNX Runtime's own classes derive from Exception directly
+            raise translated(error) from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._by_choice.clear()
+            self._by_shapes.clear()
+            self._current = Variant(None, None, self._current.notes)
+            self._workers.close()
+
+    def _variant_for(self, feeds: Mapping[str, Any]) -> Variant:
+        key = tuple((name, array.shape) for name, array in sorted(feeds.items()))
+        with self._lock:
+            found = self._by_shapes.get(key)
+            if found is None:
+                found = self._variant({name: tuple(array.shape) for name, array in feeds.items()})
+                self._by_shapes[key] = found
+                if len(self._by_shapes) > KEPT_SHAPES:
+                    self._by_shapes.popitem(last=False)
+            self._current = found
+            return found
+
+    def _variant(self, inputs: Mapping[str, Dims | None]) -> Variant:
+        """The form for these shapes, created unless another shape came to the same choice."""
+        if not any(is_onnx(n, *REWRITTEN) for n in self._model.graph):
+            return self._by_choice.setdefault(
+                (), Variant(self._plain_session(self._model), None, list(self._model.notes))
+            )
+        model = self._model.clone()
+        context = Context(model, Target.CPU, infer_shapes(model, inputs), self._tolerance, self._threads)
+        rewritten = apply_rules(context, CPU_RULES)
+        choice = tuple(f"{node.name}:{node.op_identifier()}" for node in model.graph if "origins" in node.meta)
+        found = self._by_choice.get(choice)
+        if found is None:
+            found = self._create(model if rewritten else self._model, rewritten, model.notes)
+            self._by_choice[choice] = found
+        return found
+
+    def _create(self, model: Model, rewritten: int, notes: list[Note]) -> Variant:
+        if any("step" in node.meta for node in model.graph):
+            return Variant(None, build(model, self._threads, self._workers), notes)
+        return Variant(self._plain_session(model), None, notes)
+
+    def _plain_session(self, model: Model) -> Any:
+        if model.path is not None and not model.changed:
+            return create(model.path, self._threads)
+        graph = model.graph
+        shared = shared_proto(model, graph, graph.inputs, graph.outputs, _used(graph))
+        return create(shared, self._threads)
+
+
+def _used(graph: ir.Graph) -> list[ir.Value]:
+    """Initializers that the graph still reads; a subgraph may read any of them."""
+    if any(a.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for n in graph for a in n.attributes.values()):
+        return list(graph.initializers.values())
+    return [v for v in graph.initializers.values() if v.uses() or v.is_graph_output()]

@@ -1,0 +1,70 @@
+"""ONNX Runtime sessions: created from a file, bytes or a proto with shared weights; its errors made ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ...errors import DeviceError, HeadraceError, InputError, ModelError, UnsupportedNode, UnsupportedOpError
+from ...model.proto import SharedProto
+
+FATAL_ONLY = 4
+
+
+def default_threads() -> int:
+    """All cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = True, folder: Path | None = None) -> Any:
+    """An onnxruntime.InferenceSession on the CPU.
+
+    Args:
+        source: a file, a serialized model, or a proto whose large weights are shared by reference.
+        threads: of one operator.
+        spinning: whether its threads wait for more work in a loop after a run; off where other work follows.
+        folder: where external data of a serialized model lies.
+
+    Raises:
+        ModelError, UnsupportedOpError, DeviceError: what ONNX Runtime said, in our terms.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = FATAL_ONLY
+    if not spinning:
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+    if folder is not None:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    model: Any = source
+    if isinstance(source, SharedProto):
+        if source.arrays:
+            values = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(a)) for a in source.arrays.values()]
+            options.add_external_initializers(list(source.arrays), values)
+        model = source.proto.SerializeToString()
+    elif isinstance(source, Path):
+        model = str(source)
+    try:
+        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's own classes derive from Exception directly
+        raise translated(error) from error
+
+
+def translated(error: Exception) -> HeadraceError:
+    """An error of ONNX Runtime as one of headrace's, without its file names and line numbers."""
+    text = str(error).split("] : ")[-1].strip() or type(error).__name__
+    kind = type(error).__name__
+    if (
+        kind == "NotImplemented"
+        or "is not a registered function/op" in text
+        or "Could not find an implementation" in text
+    ):
+        return UnsupportedOpError([UnsupportedNode("", "", "", text)])
+    if kind in ("InvalidArgument",) and ("input" in text.lower() or "Got invalid dimensions" in text):
+        return InputError(text)
+    if kind in ("RuntimeException", "EPFail", "EngineError"):
+        return DeviceError(f"ONNX Runtime failed while running: {text}")
+    return ModelError(f"ONNX Runtime refuses the model: {text}")

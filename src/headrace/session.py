@@ -1,0 +1,177 @@
+"""`InferenceSession`: onnxruntime's interface over headrace's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import backends
+from .errors import DeviceError, InputError
+from .feeds import FedConstants, NodeArg, Signature, node_arg
+from .model import Note, load
+from .model.load import ModelSource
+from .model.shapes import bind_dims
+
+
+class InferenceSession:
+    """A model ready to run on one device.
+
+    Args:
+        model: path of a `.onnx` file, its bytes, or an onnx.ModelProto.
+        device: "auto" (a real GPU if there is one, else the CPU), "cpu" or "webgpu" (a software adapter too).
+        fallback: False refuses, with UnsupportedOpError, a model any of whose nodes would leave the device.
+        dims: sizes of symbolic dimensions, as {"batch": 1}.
+        threads: CPU threads of one operator; default all cores.
+        adapter: part of the name of a WebGPU adapter, as "llvmpipe".
+        host_nodes: names of nodes that run on the CPU on purpose.
+        providers: onnxruntime's way to name devices; ["CPUExecutionProvider"] means device="cpu".
+        dft_tolerance: how far a weight may be from a DFT basis (over its largest element) to be run as an FFT;
+            default 4 units of rounding of the dtype in which it is stored.
+
+    Raises:
+        ModelError: the model cannot be read or is not valid.
+        UnsupportedOpError: nodes that cannot run, all of them.
+        DeviceError: no such device or adapter.
+        InputError: unknown names in `dims`, or an argument out of range.
+    """
+
+    def __init__(
+        self,
+        model: ModelSource,
+        device: str = "auto",
+        *,
+        fallback: bool = True,
+        dims: Mapping[str, int] | None = None,
+        threads: int | None = None,
+        adapter: str | None = None,
+        host_nodes: Sequence[str] = (),
+        providers: Sequence[Any] | None = None,
+        dft_tolerance: float | None = None,
+    ) -> None:
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise InputError(f"threads must be a positive integer, not {threads!r}.")
+        options = backends.Options(fallback, tuple(host_nodes), adapter, threads, dft_tolerance)
+        self._device = backends.choose_device(device, providers, adapter)
+        loaded = load(model)
+        self._model = bind_dims(loaded, dims) if dims else loaded
+        self._signature = Signature(self._model)
+        self._outputs = {str(v.name): node_arg(v) for v in self._model.graph.outputs}
+        self._executable = backends.executable(self._model, self._device, options)
+        self._fed = FedConstants(self._model, lambda variant: backends.executable(variant, self._device, options))
+        self._closed = False
+
+    @property
+    def device(self) -> str:
+        """Where the model runs: "cpu" or "webgpu"."""
+        return self._device
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What was repaired, rewritten or refused, and why."""
+        return self._executable.notes
+
+    @property
+    def plan(self) -> Any:
+        """The plan of the last run on WebGPU, as plain data; None on the CPU, where ONNX Runtime keeps its own."""
+        return self._executable.plan
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Inputs that must be fed; an initializer that is also listed as an input is not among them."""
+        return list(self._signature.inputs.values())
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Outputs in the model's order."""
+        return list(self._outputs.values())
+
+    def get_providers(self) -> list[str]:
+        """onnxruntime's name of the device."""
+        return [backends.PROVIDER_OF[self._device]]
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+        *,
+        keep_on_device: bool = False,
+    ) -> list[Any]:
+        """Run the model once.
+
+        Args:
+            output_names: names of the wanted outputs; None for all, in the model's order.
+            input_feed: an array for each input, by name, with the model's dtype and shape.
+            run_options: accepted for onnxruntime's sake, ignored.
+            keep_on_device: on WebGPU, return device arrays, which feed another session without a copy.
+
+        Returns:
+            numpy arrays (device arrays with `keep_on_device`), one for each name.
+
+        Raises:
+            InputError: unknown or missing names, wrong dtype, rank or dimension.
+            DeviceError: the session is closed, or the device was lost.
+        """
+        if self._closed:
+            raise DeviceError("This session is closed: create another one.")
+        names = list(self._outputs) if output_names is None else self._checked_names(output_names)
+        feeds, constants = self._signature.checked(input_feed)
+        if not constants:
+            return self._executable.run(names, feeds, keep_on_device)
+        executable, extra = self._fed.executable_for(constants)
+        return executable.run(names, feeds | extra, keep_on_device)
+
+    def _checked_names(self, names: Sequence[str]) -> list[str]:
+        if isinstance(names, str):
+            raise InputError(f"Outputs are asked for as a list of names, not {names!r}.")
+        unknown = [n for n in names if n not in self._outputs]
+        if unknown:
+            raise InputError(
+                f"No such output: {', '.join(map(repr, unknown))}. The model has: {', '.join(self._outputs)}."
+            )
+        return list(names)
+
+    def close(self) -> None:
+        """Free everything that the session holds; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._executable.close()
+            self._fed.close()
+
+    def __enter__(self) -> InferenceSession:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"InferenceSession(device={self._device!r}, inputs={list(self._signature.inputs)}, "
+            f"outputs={list(self._outputs)})"
+        )
+
+
+def optimize(
+    model: ModelSource, output: str | Path, dims: Mapping[str, int] | None = None, *, dft_tolerance: float | None = None
+) -> Sequence[Note]:
+    """Rewrite a model into standard ONNX that any runtime runs, and write it to `output`.
+
+    Args:
+        model: path of a `.onnx` file, its bytes, or an onnx.ModelProto.
+        output: path of the file to write; weights over 2 GB go to a file beside it.
+        dims: sizes of symbolic dimensions; what pays depends on them.
+        dft_tolerance: see InferenceSession.
+
+    Returns:
+        Notes on what was rewritten or refused, and why.
+
+    Raises:
+        ModelError: the model cannot be read, or `output` cannot be written.
+        InputError: unknown names in `dims`.
+    """
+    from .model.save import save
+    from .rules import Target, optimize_model
+
+    loaded = load(model)
+    rewritten = optimize_model(bind_dims(loaded, dims) if dims else loaded, Target.EXPORT, dft_tolerance=dft_tolerance)
+    save(rewritten, Path(output))
+    return rewritten.notes
