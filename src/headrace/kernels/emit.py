@@ -239,6 +239,16 @@ class KernelText:
             return
         self._row_and_at(name, x.type, scope, result, row, at)
 
+    def bound_reader(self, name: str, x: Tensor, coords: Coords, row: Sequence[str], bound: Mapping[int, str],
+                     values: Sequence[tuple[str, str]]) -> None:
+        """A reader in which some tensors are arguments: `bound` maps their serials to the names in `values`."""
+        scope = Scope(self, name)
+        scope.bound.update(bound)
+        result = scope.value(x, coords)
+        arguments = ", ".join([*(f"{v}: i32" for v in row), *(f"{n}: {t}" for n, t in values)])
+        body = "".join(f"    let {line.name} = {line.text};\n" for line in scope.lines)
+        self.functions.append(f"fn {name}({arguments}) -> {x.type} {{\n{body}    return {result};\n}}\n")
+
     def _row_and_at(self, name: str, type_: str, scope: Scope, result: str, row: Sequence[str], at: Sequence[str]) -> None:
         inner = [line for line in scope.lines if line.level > 0]
         outer = [line for line in scope.lines if line.level == 0]

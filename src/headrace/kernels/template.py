@@ -61,6 +61,10 @@ class Template:
     name = "kernel"
     costly_reads = False  # each input element is read many times: what is costly to compute is stored first
 
+    def bound(self) -> set[int]:
+        """Serials of tensors inside its inputs that the kernel computes itself."""
+        return set()
+
     def build(self, b: Build) -> Launch:
         """Write readers, writers, constants and uniforms; return the launch."""
         raise NotImplementedError

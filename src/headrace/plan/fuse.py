@@ -23,6 +23,7 @@ from ..kernels.expr import Buffer, Coords, Fill, Heavy, Iota, Map, Result, Tenso
 from ..kernels.pointwise import Pointwise
 from ..kernels.template import Build, Launch, Store
 from ..model import Note
+from ..ops.attention import fuse_attention
 from ..target import Target
 
 SHARED_COST = 8  # a shared tensor that costs more than this is stored
@@ -56,19 +57,35 @@ def live_uses(outputs: Iterable[Tensor]) -> dict[int, int]:
     for x in stack:
         uses[x.serial] = uses.get(x.serial, 0) + 1
     visited: set[int] = set()
+    bound: set[int] = set()
     while stack:
         x = stack.pop()
-        if x.serial in visited:
+        if x.serial in visited or x.serial in bound:
             continue
         visited.add(x.serial)
         if isinstance(x, Result):
             if id(x.heavy) in seen_heavy:
                 continue
             seen_heavy.add(id(x.heavy))
+            bound |= x.heavy.template.bound()
         for y in inputs_of(x):
             uses[y.serial] = uses.get(y.serial, 0) + 1
             stack.append(y)
     return uses
+
+
+def heavies_of(outputs: Iterable[Tensor]) -> list[Heavy]:
+    """Every heavy operation that the outputs need, oldest first."""
+    found: dict[int, Heavy] = {}
+    stack, seen = list(outputs), set()
+    while stack:
+        x = stack.pop()
+        if x.serial not in seen:
+            seen.add(x.serial)
+            if isinstance(x, Result):
+                found[x.serial] = x.heavy
+            stack += inputs_of(x)
+    return [found[s] for s in sorted(found)]
 
 
 def inputs_of(x: Tensor) -> tuple[Tensor, ...]:
@@ -89,10 +106,14 @@ class Fuser:
         self._epilogues: dict[int, Result | None] = {}
         self._costs: dict[int, int] = {}
         self._forced: set[int] = set()
+        self._bound: set[int] = set()  # results that a kernel computes inside itself
 
     def run(self, outputs: Sequence[Tensor]) -> list[Group]:
         """The groups that compute `outputs`, each stored in `buffers[serial]`."""
+        heavies = heavies_of(outputs)
+        fuse_attention(heavies, live_uses(outputs))
         self._uses = live_uses(outputs)
+        self._bound = {serial for h in heavies for serial in h.template.bound()}
         for x in outputs:
             self._demand(x)
         groups: list[Group] = []
@@ -139,6 +160,8 @@ class Fuser:
         while heap:
             _, x = heapq.heappop(heap)
             shared = x.serial in tainted or counts[x.serial] < self._uses.get(x.serial, 0)
+            if x.serial in self._bound:
+                continue
             if isinstance(x, Result):
                 alone = len(x.heavy.results) == 1 and not shared and cone.paths[x.serial] is not None
                 if alone and x is not root:
@@ -281,7 +304,7 @@ class Fuser:
                 self._leaves(root, keep, bound, False)
             if heavy:
                 for x in heavy.inputs:
-                    self._leaves(x, set(), set(), heavy.template.costly_reads)
+                    self._leaves(x, set(), heavy.template.bound(), heavy.template.costly_reads)
             group, again = self._emit(roots, heavy, paths)
             if not again:
                 return group
@@ -339,6 +362,8 @@ class Fuser:
             if y.serial in seen or isinstance(y, Fill | Iota):
                 continue
             seen.add(y.serial)
+            if y.serial in self._bound:
+                continue
             if y is not x and y.serial in self.buffers or isinstance(y, Result | Buffer):
                 found.add(y.serial)
             else:
