@@ -76,7 +76,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let w5 = w_row(g, min(m + 5, u.M - 1), tap);
         let w6 = w_row(g, min(m + 6, u.M - 1), tap);
         let w7 = w_row(g, min(m + 7, u.M - 1), tap);
-        for (var c = 0; c < CIN; c++) {
+        for (var c = 0; c < u.CIN; c++) {
             var p = vec4<f32>(select(0.0, x_at(x0, c), i0), 0.0, 0.0, 0.0);
             if (TN > 1) {
                 p.y = select(0.0, x_at(x1, c), i1);

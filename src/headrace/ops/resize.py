@@ -44,13 +44,12 @@ def nearest(positions: Array, mode: str) -> Array:
 
 
 def taken(x: Tensor, axis: int, index: Array, call: Call) -> Tensor:
-    """x with `index` along an axis: a slice or a division where the table is one."""
+    """x with `index` along an axis: a slice or a division where the table is one for most sizes, so that sizes share kernels."""
     rank, n = len(x.shape), x.shape[axis]
     shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
     steps = np.diff(index)
-    if len(index) == 1 or (steps == steps[0]).all() and steps[0]:
-        step = int(steps[0]) if len(index) > 1 else 1
-        return sliced(x, [int(index[0]) if a == axis else 0 for a in range(rank)], [step if a == axis else 1 for a in range(rank)], shape, call.node)
+    if (steps == 1).all():
+        return sliced(x, [int(index[0]) if a == axis else 0 for a in range(rank)], [1] * rank, shape, call.node)
     if len(index) % n == 0 and (index == np.arange(len(index)) // (len(index) // n)).all():
         each = len(index) // n
         return View("repeat", x, shape, lambda c: (*c[:axis], c[axis] // each, *c[axis + 1 :]), call.node)

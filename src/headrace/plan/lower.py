@@ -20,6 +20,7 @@ from ..target import Target
 from .host import evaluate
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+SMALL = 64  # known values up to this many elements are compared by value, larger ones by identity
 INLINE = {"If", "Loop", "Scan"}
 
 
@@ -50,6 +51,8 @@ class Graph:
     packings: dict[str, Array] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     inner: dict[int, list[Step]] = field(default_factory=dict)
+    computed: dict[tuple[Any, ...], list[Array]] = field(default_factory=dict)  # large known results, by what they came from
+    held: list[Array] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -234,18 +237,21 @@ class Walk:
         return [result] if isinstance(result, Tensor | np.ndarray) else result
 
     def _known(self, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value] | None:
-        known = [v for v in inputs]
-        sizes = [v.size for v in known if isinstance(v, np.ndarray)]
         if step.node.op_type in ("ConstantOfShape", "Shape", "Size"):
             return None
-        try:
-            values = evaluate(step.node, known, step.attributes, self.graph.model.opset)  # type: ignore[arg-type]
-        except ZeroDivisionError:
-            raise
-        except Exception:  # the host has no such operator: the device may
-            return None
+        arrays = [v if isinstance(v, np.ndarray) else None for v in inputs]
+        key = (id(step.node), *(None if a is None else (a.shape, a.tobytes()) if a.size <= SMALL else id(a) for a in arrays))
+        values = self.graph.computed.get(key)
+        if values is None:
+            try:
+                values = evaluate(step.node, arrays, step.attributes, self.graph.model.opset)
+            except Exception:  # the host has no such operator or cannot do it with these values: the device may
+                return None
+            if any(a.size > SMALL for a in values):
+                self.graph.computed[key] = values
+                self.graph.held += [a for a in arrays if a is not None]
         self._held += values
-        return values if sizes or not step.node.inputs else values
+        return values
 
     def lift(self, array: Array, node: str) -> Tensor:
         """A known value as a tensor; constants of the model keep their name, others are named after their bytes."""

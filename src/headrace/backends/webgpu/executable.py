@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -177,7 +179,8 @@ class WebGpuExecutable:
         key = (stage, tuple(names), tuple((n, v.tobytes(), v.shape) if isinstance(v, np.ndarray) else (n, v) for n, v in inputs.items()))
         found = self._segments.get(key)
         if found is None:
-            found = self._segments[key] = self._lower(names, inputs, steps)
+            with _collection_paused():
+                found = self._segments[key] = self._lower(names, inputs, steps)
             while len(self._segments) > PLANS_KEPT:
                 self._segments.popitem(last=False)
         self._segments.move_to_end(key)
@@ -233,6 +236,18 @@ class WebGpuExecutable:
                 needed.add(id(step))
                 stack += [v.name or "" for v in step.node.inputs if v is not None]
         return [(s, r) for s, r in refused if id(s) in needed]
+
+
+@contextlib.contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Lowering makes many small objects and no garbage: a collection in the middle costs as much as the rest."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _linked(plans: Sequence[Plan]) -> Plan:
