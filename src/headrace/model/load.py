@@ -9,15 +9,15 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
+from onnx_ir import Graph, Value
 from onnx_ir.passes import common as passes
 
 from ..errors import ModelError
 from .check import check_graph
 from .repair import repair
+from .wire import without_weights
 
 OLDEST_OPSET = 7
-
-ModelSource = "str | os.PathLike[str] | bytes | onnx.ModelProto | Model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class Model:
     path: Path | None = None
     notes: list[Note] = field(default_factory=list)
     changed: bool = False  # `ir` no longer says what `path` says
-    constants_fed: dict[str, ir.Value] = field(default_factory=dict)
+    constants_fed: dict[str, Value] = field(default_factory=dict)
 
     @property
-    def graph(self) -> ir.Graph:
+    def graph(self) -> Graph:
+        """The main graph."""
         return self.ir.graph
 
     @property
@@ -55,6 +56,9 @@ class Model:
     def clone(self) -> Model:
         """A copy whose graph can be rewritten; weights are shared."""
         return Model(self.ir.clone(), self.path, list(self.notes), self.changed, dict(self.constants_fed))
+
+
+ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto | Model
 
 
 def load(source: ModelSource) -> Model:
@@ -92,7 +96,7 @@ def _read(source: object) -> tuple[onnx.ModelProto, Path | None]:
         path = Path(os.fspath(source))  # type: ignore[call-overload]
         if not path.is_file():
             raise ModelError(f"{path} is not a file: give the path of an .onnx file, its bytes, or an onnx.ModelProto.")
-        return onnx.load(str(path), load_external_data=False), path
+        return without_weights(path) or onnx.load(str(path), load_external_data=False), path
     except DecodeError as error:
         raise ModelError(
             f"{source if isinstance(source, str | os.PathLike) else 'The model'} "

@@ -14,9 +14,9 @@ def repair(graph: ir.Graph) -> Iterator[tuple[str, str]]:
     """Repair `graph` in place; yield (node name, what was done)."""
     for node in list(graph):
         slot = INT64_INDICES.get(node.op_type) if node.domain == "" else None
-        if slot is None or len(node.inputs) <= slot or node.inputs[slot] is None:
+        indices = node.inputs[slot] if slot is not None and len(node.inputs) > slot else None
+        if slot is None or indices is None:
             continue
-        indices = node.inputs[slot]
         if indices.dtype == ir.DataType.INT32:
             _to_int64(graph, node, slot)
             yield (

@@ -31,9 +31,7 @@ def bind_dims(model: Model, dims: Mapping[str, int]) -> Model:
     bound = model.clone()
     for value in bound.graph.inputs:
         if value.shape is not None:
-            value.shape = ir.Shape(
-                [d if isinstance(d, int) else dims.get(str(d.value), d) for d in value.shape]  # type: ignore[misc]
-            )
+            value.shape = ir.Shape([d if isinstance(d, int) else dims.get(str(d.value), d) for d in value.shape])
     for node in bound.graph.all_nodes():  # inferred shapes were for the symbols
         for value in node.outputs:
             value.shape = _bound(value.shape, dims)
@@ -44,7 +42,7 @@ def bind_dims(model: Model, dims: Mapping[str, int]) -> Model:
 def _bound(shape: ir.Shape | None, dims: Mapping[str, int]) -> ir.Shape | None:
     if shape is None:
         return None
-    return ir.Shape([d if isinstance(d, int) else dims.get(str(d.value), d) for d in shape])  # type: ignore[misc]
+    return ir.Shape([d if isinstance(d, int) else dims.get(str(d.value), d) for d in shape])
 
 
 def dims_of(value: ir.Value) -> Dims | None:

@@ -111,7 +111,7 @@ def _build(
             return Refusal("kept as ConvTranspose: its bias is not constant")
         constants.append(initializer(f"{name}_bias", np.repeat(bias, math.prod(crop.strides))))
         inputs.append(constants[-1])
-    attributes = {"pads": plan.pads, "kernel_shape": plan.taps, "group": size.groups}
+    attributes: dict[str, Sequence[int] | int] = {"pads": plan.pads, "kernel_shape": plan.taps, "group": size.groups}
     conv = ir.node("Conv", inputs, attributes, name=f"{name}_polyphase")
     shuffle = _shuffle(name, conv.outputs[0], size.groups * size.out_channels, crop, plan, shape)
     if isinstance(shuffle, str):

@@ -22,6 +22,7 @@ import scipy.fft
 
 SMALLEST = 16  # shorter transforms are dense in every form
 UNITS = 4  # of rounding, of the dtype in which the weight is stored
+CONCENTRATED = 0.7  # share of a basis row's energy near its peak, whatever the window
 FAR = 0.2  # a probe row that misses by this share of its energy is no basis row at all
 ROWS_AT_ONCE = 256
 
@@ -52,6 +53,25 @@ def rounding_tolerance(dtype: np.dtype) -> float:
     return UNITS * float(np.finfo(dtype).eps) / 2 if dtype.kind == "f" else 1e-12
 
 
+def plausible(weight: np.ndarray) -> bool:
+    """A cheap first look at `weight` [rows, taps]: are a few of its rows concentrated around one frequency each?"""
+    rows, taps = weight.shape
+    if min(taps, rows) < SMALLEST // 2 or max(taps, rows) < SMALLEST:
+        return False
+    alive = 0
+    for place in (0.2, 0.37, 0.55, 0.8):
+        row = np.asarray(weight[int(place * rows)], np.float64)
+        energy = np.abs(scipy.fft.rfft(row)) ** 2
+        total = float(energy.sum())
+        if total == 0:
+            continue
+        peak = int(energy.argmax())
+        if not np.isfinite(total) or energy[max(peak - 5, 0) : peak + 6].sum() < CONCENTRATED * total:
+            return False
+        alive += 1
+    return alive > 0
+
+
 def recognise(weight: np.ndarray, stored: np.dtype | None = None, tolerance: float | None = None) -> DftBasis | NotDft:
     """Is `weight` [rows, taps] a windowed DFT basis?
 
@@ -63,6 +83,8 @@ def recognise(weight: np.ndarray, stored: np.dtype | None = None, tolerance: flo
     rows, taps = weight.shape
     if min(taps, rows) < SMALLEST // 2 or max(taps, rows) < SMALLEST:
         return NotDft("too small to gain from an FFT")
+    if np.isfinite(weight).all() and not plausible(weight):
+        return NotDft("its rows are no windowed sines and cosines")
     limit = rounding_tolerance(np.dtype(stored or weight.dtype)) if tolerance is None else tolerance
     peak = float(np.abs(weight).max())
     if not np.isfinite(peak) or peak == 0:

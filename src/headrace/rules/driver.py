@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -50,6 +51,7 @@ class Context:
     dft_tolerance: float | None = None
     threads: int = 1
     margin: float = MARGIN  # the gain that a rewrite must promise
+    memo: dict[object, Any] = field(default_factory=dict)  # what a rule found out about a weight, for other shapes
 
     @property
     def opset(self) -> int:

@@ -11,7 +11,7 @@ from onnx_ir.passes import common as passes
 
 from ..model import Model, Note
 from ..model.proto import model_shell, tensor_proto, value_info
-from .driver import Context, Replacement, constant_tensor, initializer, is_onnx, label
+from .driver import Context, Replacement, constant_tensor, initializer, label
 from .geometry import integer, ints
 
 LARGEST_FOLDED = 1 << 20  # elements; a larger constant is cheaper computed than stored

@@ -17,14 +17,12 @@ from ...model.shapes import Dims, infer_shapes, input_dims
 from ...rules import Context, Rule, Target, apply_rules
 from ...rules.affine import fold_batch_normalization, fold_scale_and_shift
 from ...rules.conv_transpose import polyphase
-from ...rules.driver import is_onnx
-from .fft_rules import FFT_RULES
+from .fft_rules import FFT_RULES, may_change
 from .ort_session import create, default_threads, translated
 from .segments import Segments, build
 from .steps import Workers
 
 CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_batch_normalization, fold_scale_and_shift, polyphase)
-REWRITTEN = ("ConvTranspose", "Conv", "MatMul", "STFT", "DFT")
 KEPT_SHAPES = 1024
 
 
@@ -56,10 +54,10 @@ class CpuExecutable:
         self._lock = threading.Lock()
         self._by_choice: dict[tuple[str, ...], Variant] = {}
         self._by_shapes: OrderedDict[object, Variant] = OrderedDict()
+        self._memo: dict[object, Any] = {}
         self._closed = False
-        self._varies = any(is_onnx(n, *REWRITTEN) for n in model.graph) and any(
-            d is None or None in d for d in input_dims(model).values()
-        )
+        self._may_change = any(may_change(n) for n in model.graph)
+        self._varies = self._may_change and any(d is None or None in d for d in input_dims(model).values())
         self._current = self._variant(input_dims(model))
 
     @property
@@ -104,14 +102,15 @@ class CpuExecutable:
 
     def _variant(self, inputs: Mapping[str, Dims | None]) -> Variant:
         """The form for these shapes, created unless another shape came to the same choice."""
-        if not any(is_onnx(n, *REWRITTEN) for n in self._model.graph):
+        if not self._may_change:
             return self._by_choice.setdefault(
                 (), Variant(self._plain_session(self._model), None, list(self._model.notes))
             )
         model = self._model.clone()
-        context = Context(model, Target.CPU, infer_shapes(model, inputs), self._tolerance, self._threads)
+        shapes = infer_shapes(model, inputs)
+        context = Context(model, Target.CPU, shapes, self._tolerance, self._threads, memo=self._memo)
         rewritten = apply_rules(context, CPU_RULES)
-        choice = tuple(f"{node.name}:{node.op_identifier()}" for node in model.graph if "origins" in node.meta)
+        choice = tuple(_fingerprint(node) for node in model.graph if "origins" in node.meta)
         found = self._by_choice.get(choice)
         if found is None:
             found = self._create(model if rewritten else self._model, rewritten, model.notes)
@@ -129,6 +128,14 @@ class CpuExecutable:
         graph = model.graph
         shared = shared_proto(model, graph, graph.inputs, graph.outputs, _used(graph))
         return create(shared, self._threads)
+
+
+def _fingerprint(node: ir.Node) -> str:
+    """What tells one rewritten form of a node from another: two shapes may ask for different crops or reshapes."""
+    small = [v.const_value for v in node.inputs if v is not None and v.const_value is not None]
+    integers = [t.numpy().tolist() for t in small if t.dtype == ir.DataType.INT64 and t.size < 64]
+    attributes = [str(a) for a in node.attributes.values()]
+    return f"{node.name} {node.op_type} {attributes} {integers} {node.meta.get('key', '')}"
 
 
 def _used(graph: ir.Graph) -> list[ir.Value]:

@@ -42,7 +42,9 @@ def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = Tr
     model: Any = source
     if isinstance(source, SharedProto):
         if source.arrays:
-            values = [ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(a)) for a in source.arrays.values()]
+            values = [
+                ort.OrtValue.ortvalue_from_numpy(np.require(a, requirements=["C", "A"])) for a in source.arrays.values()
+            ]
             options.add_external_initializers(list(source.arrays), values)
         model = source.proto.SerializeToString()
     elif isinstance(source, Path):

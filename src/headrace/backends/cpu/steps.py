@@ -58,20 +58,21 @@ def _ranges(length: int, parts: int) -> Iterable[tuple[int, int]]:
 class OverlapAdd:
     """ConvTranspose by a DFT basis: x [batch, rows, frames] -> [batch, 1, (frames - 1)·stride + taps - begin - end].
 
-    `trailing` dimensions of size one follow in x and in the result where the convolution is 2- or 3-D.
+    Where the convolution is 2- or 3-D, `before` and `after` axes of size one stand around the frames and the samples.
     """
 
     transform: Transform
     stride: int
     begin: int
     end: int
-    trailing: int = 0
+    before: int = 0
+    after: int = 0
 
     def __call__(self, inputs: Sequence[Array | None], workers: Workers) -> list[Array]:
         x, bias = inputs[0], inputs[1] if len(inputs) > 1 else None
         assert x is not None
         dtype = _compute_dtype(x)
-        batch, frames = x.shape[0], x.shape[2]
+        batch, frames = x.shape[0], x.shape[2 + self.before]
         rows = x.reshape(batch, x.shape[1], frames).astype(dtype, copy=False)
         length = max((frames - 1) * self.stride + self.transform.taps - self.begin - self.end, 0) if frames else 0
         out = np.empty((batch, 1, length), dtype)
@@ -99,7 +100,7 @@ class OverlapAdd:
             _add_cropped(out[b : b + together, 0], total, span[0] * self.stride - self.begin)
         if bias is not None:
             out += bias.reshape(1, -1, 1)
-        return [out.astype(x.dtype, copy=False).reshape(out.shape + (1,) * self.trailing)]
+        return [out.astype(x.dtype, copy=False).reshape(_among_ones(out.shape, self.before, self.after))]
 
     def _sum(self, rows: Array, first: int, last: int) -> Array:
         """Frames first … last-1 of some signals [signals, rows, frames], windowed and added where they overlap."""
@@ -113,6 +114,11 @@ class OverlapAdd:
                 part = samples[..., j * stride : (j + 1) * stride]
                 total[:, a - first + j : z - first + j, : part.shape[-1]] += part
         return total.reshape(len(rows), -1)
+
+
+def _among_ones(shape: tuple[int, ...], before: int, after: int) -> tuple[int, ...]:
+    """The last axis of a shape with axes of size one on either side."""
+    return (*shape[:-1], *(1,) * before, shape[-1], *(1,) * after)
 
 
 def _copy_cropped(out: Array, whole: Array, begin: int) -> None:
@@ -136,7 +142,8 @@ class FramedTransform:
     transform: Transform
     stride: int
     pads: tuple[int, int] | str
-    trailing: int = 0
+    before: int = 0
+    after: int = 0
 
     def __call__(self, inputs: Sequence[Array | None], workers: Workers) -> list[Array]:
         x, bias = inputs[0], inputs[1] if len(inputs) > 1 else None
@@ -160,7 +167,7 @@ class FramedTransform:
         workers.run([block(b, a, z) for b in range(len(signal)) for a, z in _ranges(frames, parts)])
         if bias is not None:
             out += bias.reshape(1, -1, 1)
-        return [out.astype(x.dtype, copy=False).reshape(out.shape + (1,) * self.trailing)]
+        return [out.astype(x.dtype, copy=False).reshape(_among_ones(out.shape, self.before, self.after))]
 
     def _pads(self, length: int) -> tuple[int, int]:
         if not isinstance(self.pads, str):
