@@ -90,13 +90,13 @@ def _ours(lhs: Any, rhs: Any) -> bool:
     return True
 
 
-def lax_parameters(lhs: Any, rhs: Any, arguments: dict[str, Any]) -> tuple[dict[str, Any], jax.ShapeDtypeStruct]:
-    """The arguments as jax.lax canonicalises them, and the result's shape and dtype; raises what jax.lax raises.
+def lax_parameters(lhs: Any, rhs: Any, arguments: dict[str, Any], function: Any = LAX_CONV) -> tuple[Any, Any]:
+    """The parameters that jax.lax binds for these arguments, and the result's aval; raises what jax.lax raises.
 
     One abstract trace of the original: its defaults, string paddings and errors are its own.
     """
-    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs)]
-    traced = jax.make_jaxpr(lambda x, w: LAX_CONV(x, w, **arguments))(*shapes)
+    shapes: list[Any] = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs)]  # type: ignore[no-untyped-call]
+    traced = jax.make_jaxpr(lambda x, w: function(x, w, **arguments))(*shapes)
     (equation,) = [e for e in traced.jaxpr.eqns if e.primitive.name == "conv_general_dilated"]
     return dict(equation.params), traced.out_avals[0]
 
@@ -184,10 +184,7 @@ def conv_transpose(
     lhs, rhs = _array(lhs), _array(rhs)
     if not _ours(lhs, rhs):
         return LAX_CONV_TRANSPOSE(lhs, rhs, **arguments)
-    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs)]
-    traced = jax.make_jaxpr(lambda x, w: LAX_CONV_TRANSPOSE(x, w, **arguments))(*shapes)
-    (equation,) = [e for e in traced.jaxpr.eqns if e.primitive.name == "conv_general_dilated"]
-    p = equation.params
+    p, _ = lax_parameters(lhs, rhs, arguments, LAX_CONV_TRANSPOSE)
     if transpose_kernel:  # what jax.lax does to the kernel before the convolution
         numbers = p["dimension_numbers"]
         rhs = jnp.flip(rhs, numbers.rhs_spec[2:]).swapaxes(numbers.rhs_spec[0], numbers.rhs_spec[1])

@@ -33,7 +33,8 @@ COSTS: dict[str, dict[str, float]] = {
     "overlap": {"call": 26, "taps": 0.54, "macs": 4.9e-6, "lhs": 5.9e-4, "columns": 2.2e-4, "adds": 3e-5},
     "patches": {"call": 20, "taps": 2.3, "macs": 5.3e-6, "columns": 6.5e-4, "rest": 1.8e-4, "groups": 0.03},
     "taps": {"call": 26, "taps": 1.5, "macs": 6.1e-6, "columns": 4.5e-4, "kernel": 3.8e-4, "adds": 1.4e-4},
-    "inner": {"call": 25, "taps": 0.93, "macs": 4.7e-6, "columns": 7.3e-4, "rest": 4.8e-5, "out": 1.3e-4, "pack": 4.8e-4},
+    "inner": {"call": 25, "taps": 0.93, "macs": 4.7e-6, "columns": 7.3e-4, "rest": 4.8e-5, "out": 1.3e-4,
+              "pack": 4.8e-4},
     "inner_stacked": {"call": 25, "taps": 1.1, "macs": 5e-6, "columns": 9.7e-4, "rest": 5.2e-4, "out": 1.9e-4},
     "elementwise": {"call": 25, "taps": 0.57, "terms": 8.4e-5, "terms, features last": 3.2e-5, "pack": 1.8e-5},
     "elementwise_inner": {"call": 79, "terms": 1.6e-4, "pack": 2.8e-4},
@@ -140,6 +141,12 @@ def _estimate(form: str, work: dict[str, float]) -> Estimate:
     return Estimate(form, sum(parts.values()), ", ".join(f"{kind} {parts[kind]:.0f}" for kind in largest))
 
 
+def _kernel_is_small(unit: Problem) -> bool:
+    """Whether a convolution call suits: not where a long signal is the kernel, as in a weight gradient."""
+    *_, rhs, out = _sizes(unit)
+    return rhs <= 8 * out or out > MOST_UNROLLED
+
+
 def estimates(problem: Problem, dtype: Any = jnp.float32) -> tuple[Estimate, ...]:
     """Every form that can compute the Problem with its estimated time on a CPU, the fastest first."""
     unit, stages = reduce_problem(problem)
@@ -147,7 +154,7 @@ def estimates(problem: Problem, dtype: Any = jnp.float32) -> tuple[Estimate, ...
     if not unit.empty:
         pack = sum(prod(problem.shape(which)) for which in ("lhs", "rhs", "out"))
         work = _tap_work(unit, pack, problem.out_dims[-1][0] in "og") | _inner_work(unit, pack)
-        if stages:
+        if stages and _kernel_is_small(unit):
             work["conv"] = _convolution_work(unit, dtype)
         found += [_estimate(form, amounts) for form, amounts in work.items()]
     return tuple(sorted(found, key=lambda e: e.microseconds))

@@ -85,9 +85,9 @@ def explain(
         "precision": precision,
         "preferred_element_type": preferred_element_type,
     }
-    operands = [x if hasattr(x, "dtype") else np.asarray(x) for x in (lhs, rhs)]
-    parameters, result = lax_parameters(*operands, arguments)
-    problem, *_ = describe(operands[0].shape, operands[1].shape, result.shape, parameters)
+    x, w = (operand if hasattr(operand, "dtype") else np.asarray(operand) for operand in (lhs, rhs))
+    parameters, result = lax_parameters(x, w, arguments)
+    problem, *_ = describe(x.shape, w.shape, result.shape, parameters)
     on = platform or jax.default_backend()
     dtype = jnp.dtype(result.dtype)
     return Explanation(
@@ -100,4 +100,4 @@ def explain(
 def _choice(what: str, problem: Problem, platform: str, dtype: Any) -> Choice:
     decision = pick(problem, platform, dtype)
     stages = () if decision.form in ("lax", "zeros") else tuple(str(stage) for stage, _ in reduce_problem(problem)[1])
-    return Choice(what, decision.form, decision.reason, stages, estimates(problem) if not problem.empty else ())
+    return Choice(what, decision.form, decision.reason, stages, estimates(problem, dtype) if not problem.empty else ())

@@ -8,8 +8,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+
+import jax
 from jax import lax
 
 from .geometry import Axis, Problem
@@ -69,6 +70,18 @@ class Unit:
         """Whether the result wants its features after its spatial axes."""
         last = [d for d in self.order if d[0] in "so" and self.size_out(d) > 1]
         return bool(last) and last[-1][0] == "o" and not (len(last) > 1 and last[-1][1] == "r" and last[-2][0] == "s")
+
+    @property
+    def rhs_first(self) -> bool:
+        """Whether rhs gives the rows of a matrix product: so that the largest of the three arrays is not transposed."""
+        sizes = {"lhs": self.lhs.array.size, "rhs": self.rhs.array.size}
+        sizes["out"] = prod(self.size_out(d) for d in self.order)
+        largest = max(sizes, key=lambda which: sizes[which])
+        if largest == "out":
+            return not self.features_last
+        operand = self.rhs if largest == "rhs" else self.lhs
+        slow = next((d for d in operand.dims if d[0] != "g" and operand.size(d) > 1), "c")
+        return (slow[0] == "c") == (largest == "lhs")
 
     def size_out(self, name: str) -> int:
         """Length of an axis of the result."""
@@ -158,7 +171,7 @@ def overlap(unit: Unit) -> Named:
     sizes = unit.sizes
     sizes |= {name: a.lhs for name, a in zip(unit.spatial, unit.axes, strict=True)}
     sizes |= {name: a.rhs for name, a in zip(names, unit.axes, strict=True)}
-    columns = multiply(unit, lhs, taps, sizes, not unit.features_last)
+    columns = multiply(unit, lhs, taps, sizes, unit.rhs_first)
     total = None
     for tap in unit.taps("rhs"):
         part = columns
@@ -180,7 +193,7 @@ def patches(unit: Unit) -> Named:
     lhs = Named(lax.reshape(stacked.array, shape), (*names, *stacked.dims[1:]))
     lhs = lhs.transpose([*unit.role("g"), *unit.role("n"), *unit.spatial, *names, *unit.role("c")])
     taps = taps.transpose([*unit.role("g"), *unit.role("o"), *names, *unit.role("c")])
-    return multiply(unit, lhs, taps, sizes, not unit.features_last)
+    return multiply(unit, lhs, taps, sizes, unit.rhs_first)
 
 
 def taps(unit: Unit) -> Named:
@@ -189,7 +202,7 @@ def taps(unit: Unit) -> Named:
     for tap in unit.taps("rhs"):
         lhs = unit.lhs_at(tap).transpose([*unit.role("g"), *unit.role("n"), *unit.spatial, *unit.role("c")])
         rhs = unit.tap(unit.rhs, tap).transpose([*unit.role("g"), *unit.role("o"), *unit.role("c")])
-        part = multiply(unit, lhs, rhs, out_sizes(unit), not unit.features_last)
+        part = multiply(unit, lhs, rhs, out_sizes(unit), unit.rhs_first)
         total = part if total is None else Named(total.array + part.array, total.dims)
     assert total is not None
     return total

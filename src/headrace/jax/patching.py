@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from jax import lax
 
 from .convolution import conv_general_dilated, conv_transpose
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _conv(
@@ -102,15 +104,14 @@ class patch(ContextDecorator):
     def _recreate_cm(self) -> patch:
         return type(self)()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         """A function that runs inside a block. A generator function is refused: its body runs between its callers'."""
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise TypeError(
                 f"patch() cannot decorate the generator or coroutine {function.__qualname__!r}: "
                 "use `with headrace.jax.patch():` around the calls inside it"
             )
-        decorated: Callable[..., Any] = super().__call__(function)
-        return decorated
+        return super().__call__(function)
 
     def __enter__(self) -> Self:
         _enter()

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import PartitionSpec
+
+import jax
+from jax import lax
 
 from .compute import run
 from .cost import choose
@@ -22,7 +24,9 @@ conv_p = Primitive("headrace_conv")
 def bind(problem: Problem, lhs: jax.Array, rhs: jax.Array, precision: Any, preferred: Any) -> jax.Array:
     """Binds the primitive. lhs and rhs have the shapes `problem` says and one dtype."""
     lhs, rhs = _vary_alike(lhs, rhs)
-    result: jax.Array = conv_p.bind(lhs, rhs, problem=problem, precision=precision, preferred=preferred)
+    result: jax.Array = conv_p.bind(  # type: ignore[no-untyped-call]
+        lhs, rhs, problem=problem, precision=precision, preferred=preferred
+    )
     return result
 
 
@@ -37,12 +41,11 @@ def _vary_alike(*arrays: jax.Array) -> Sequence[jax.Array]:
     """Inside shard_map, marks every operand as varying over the mesh axes over which any does."""
     together = frozenset[Any]().union(*map(_varying, arrays))
     missing = [tuple(sorted(together - _varying(x))) for x in arrays]
-    if hasattr(lax, "pcast"):
-        return [lax.pcast(x, axes, to="varying") if axes else x for x, axes in zip(arrays, missing, strict=True)]
-    return [lax.pvary(x, axes) if axes else x for x, axes in zip(arrays, missing, strict=True)]
+    # jax before 0.8 calls it pvary.
+    cast: Any = partial(lax.pcast, to="varying") if hasattr(lax, "pcast") else getattr(lax, "pvary", None)
+    return [cast(x, axes) if axes else x for x, axes in zip(arrays, missing, strict=True)]
 
 
-@conv_p.def_abstract_eval
 def _abstract(lhs: Any, rhs: Any, *, problem: Problem, precision: Any, preferred: Any) -> Any:
     if (lhs.shape, rhs.shape) != (problem.shape("lhs"), problem.shape("rhs")):
         raise TypeError(f"operands {lhs.shape} and {rhs.shape} do not belong to {problem}")
@@ -50,8 +53,8 @@ def _abstract(lhs: Any, rhs: Any, *, problem: Problem, precision: Any, preferred
     dtype = jnp.dtype(preferred if preferred is not None else lhs.dtype)
     # The operands' aval carries the mesh axes over which a value varies; the sharding it may carry is that of an array
     # of another rank.
-    sharding = lhs.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
-    return lhs.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
+    spec = PartitionSpec(*[None] * len(shape))  # type: ignore[no-untyped-call]
+    return lhs.update(shape=shape, dtype=dtype, weak_type=False, sharding=lhs.sharding.update(spec=spec))
 
 
 @partial(jax.jit, static_argnames=("problem", "precision", "preferred"))
@@ -59,9 +62,9 @@ def _jitted(lhs: jax.Array, rhs: jax.Array, problem: Problem, precision: Any, pr
     return bind(problem, lhs, rhs, precision, preferred)
 
 
-@conv_p.def_impl
 def _impl(lhs: jax.Array, rhs: jax.Array, *, problem: Problem, precision: Any, preferred: Any) -> jax.Array:
-    return _jitted(lhs, rhs, problem, precision, preferred)
+    result: jax.Array = _jitted(lhs, rhs, problem, precision, preferred)
+    return result
 
 
 def _reversed(problem: Problem, rhs: jax.Array) -> jax.Array:
@@ -79,7 +82,9 @@ def _transpose_rhs(g: Any, lhs: Any, rhs: Any, *, problem: Problem, precision: A
     return lax.convert_element_type(out, rhs.aval.dtype)
 
 
-ad.defbilinear(conv_p, _transpose_lhs, _transpose_rhs)
+conv_p.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
+conv_p.def_impl(_impl)  # type: ignore[no-untyped-call]
+ad.defbilinear(conv_p, _transpose_lhs, _transpose_rhs)  # type: ignore[no-untyped-call]
 
 
 def _batch(args: Sequence[Any], dims: Sequence[int | None], *, problem: Problem, **params: Any) -> tuple[Any, int]:

@@ -157,7 +157,7 @@ def istft(
     time_axis, freq_axis = time_axis % rank, freq_axis % rank
     moved = jnp.moveaxis(Zxx, (freq_axis, time_axis), (-2, -1))
     outer, count = moved.shape[:-2], moved.shape[-1]
-    real = jnp.finfo(moved.dtype).dtype
+    real = jnp.real(moved).dtype
     rows = jnp.concatenate([jnp.real(moved), jnp.imag(moved)], axis=-2).astype(real)
     signal = conv_general_dilated(
         rows.reshape(prod(outer), 2 * frames.bins, count),
