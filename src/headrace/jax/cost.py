@@ -27,8 +27,9 @@ COSTS: dict[str, dict[str, float]] = {
         "looped macs": 1.5e-4, "macs in 3-D": 5e-5, "grouped macs": 1.2e-5, "batch-grouped macs": 7.6e-6,
     },
     "conv": {
-        "call": 22, "macs": 2.5e-6, "signals": 3.1e-4, "kernel": 1.1e-3, "groups": 16, "patches": 4.2e-4,
+        "call": 22, "macs": 2.5e-6, "signals": 2.3e-4, "kernel": 1.1e-3, "groups": 16, "patches": 3.1e-4,
         "looped macs": 1.5e-4, "macs in 3-D": 6.1e-6, "grouped macs": 1.5e-5,
+        "depth": 3e-3,
     },
     "overlap": {"call": 26, "taps": 0.54, "macs": 4.9e-6, "lhs": 5.9e-4, "columns": 2.2e-4, "adds": 3e-5},
     "patches": {"call": 20, "taps": 2.3, "macs": 5.3e-6, "columns": 6.5e-4, "rest": 1.8e-4, "groups": 0.03},
@@ -77,7 +78,7 @@ def _convolution_work(problem: Problem, dtype: Any) -> dict[str, float]:
     return {
         "call": 1,
         "macs": macs,
-        "signals": g * n * (c * lhs + o * out),
+        "signals": g * n * (c * min(lhs, out * rhs) + o * out),
         "kernel": g * o * c * rhs,
         "groups": g * grouped,
         "patches": g * n * out * c * rhs,
@@ -155,7 +156,10 @@ def estimates(problem: Problem, dtype: Any = jnp.float32) -> tuple[Estimate, ...
         pack = sum(prod(problem.shape(which)) for which in ("lhs", "rhs", "out"))
         work = _tap_work(unit, pack, problem.out_dims[-1][0] in "og") | _inner_work(unit, pack)
         if stages and _kernel_is_small(unit):
-            work["conv"] = _convolution_work(unit, dtype)
+            # Space-to-depth in two axes or more is a slow transpose.
+            depth = len(problem.axes) > 1 and any(a.window_stride > 1 for a in problem.axes)
+            signal = prod(problem.shape("lhs"))
+            work["conv"] = _convolution_work(unit, dtype) | {"depth": signal * depth}
         found += [_estimate(form, amounts) for form, amounts in work.items()]
     return tuple(sorted(found, key=lambda e: e.microseconds))
 

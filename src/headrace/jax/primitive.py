@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 import jax
 from jax import lax
@@ -54,7 +54,7 @@ def _abstract(lhs: Any, rhs: Any, *, problem: Problem, precision: Any, preferred
     # The operands' aval carries the mesh axes over which a value varies; the sharding it may carry is that of an array
     # of another rank.
     spec = PartitionSpec(*[None] * len(shape))  # type: ignore[no-untyped-call]
-    return lhs.update(shape=shape, dtype=dtype, weak_type=False, sharding=lhs.sharding.update(spec=spec))
+    return lhs.update(shape=shape, dtype=dtype, weak_type=False, sharding=NamedSharding(lhs.sharding.mesh, spec))
 
 
 @partial(jax.jit, static_argnames=("problem", "precision", "preferred"))
