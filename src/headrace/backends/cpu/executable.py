@@ -21,6 +21,7 @@ from .fft_rules import FFT_RULES, may_change
 from .ort_session import create, default_threads, translated
 from .segments import Segments, build
 from .steps import Workers
+from .supported import require_known
 
 CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_batch_normalization, fold_scale_and_shift, polyphase)
 KEPT_SHAPES = 1024
@@ -47,6 +48,7 @@ class CpuExecutable:
     fixed shapes, else at the first run of a shape; runs that come to the same choice share a session."""
 
     def __init__(self, model: Model, *, threads: int | None = None, dft_tolerance: float | None = None) -> None:
+        require_known(model.graph)
         self._model = model
         self._threads = threads or default_threads()
         self._tolerance = dft_tolerance

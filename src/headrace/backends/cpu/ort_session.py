@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...errors import DeviceError, HeadraceError, InputError, ModelError, Unsupp
 from ...model.proto import SharedProto
 
 FATAL_ONLY = 4
+UNKNOWN_OP = ("is not a registered function/op", "Could not find an implementation", "No Op registered")
 
 
 def default_threads() -> int:
@@ -55,18 +57,21 @@ def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = Tr
         raise translated(error) from error
 
 
+PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+NODE_FAILED = re.compile(r"running (\w+) node\. Name:'(.*?)' Status Message: (.*)", re.DOTALL)
+
+
 def translated(error: Exception) -> HeadraceError:
-    """An error of ONNX Runtime as one of headrace's, without its file names and line numbers."""
-    text = str(error).split("] : ")[-1].strip() or type(error).__name__
-    kind = type(error).__name__
-    if (
-        kind == "NotImplemented"
-        or "is not a registered function/op" in text
-        or "Could not find an implementation" in text
-    ):
+    """An error of ONNX Runtime as one of headrace's, without its codes."""
+    text, kind = PREFIX.sub("", str(error)).strip() or type(error).__name__, type(error).__name__
+    failed = NODE_FAILED.search(text)
+    if failed:
+        text = f"Node {failed[2]!r} ({failed[1]}) fails on these inputs: {failed[3].strip()}"
+        return InputError(text)
+    if kind == "NotImplemented" or any(mark in text for mark in UNKNOWN_OP):
         return UnsupportedOpError([UnsupportedNode("", "", "", text)])
-    if kind in ("InvalidArgument",) and ("input" in text.lower() or "Got invalid dimensions" in text):
+    if kind == "InvalidArgument" and "Got invalid dimensions" in text:
         return InputError(text)
     if kind in ("RuntimeException", "EPFail", "EngineError"):
-        return DeviceError(f"ONNX Runtime failed while running: {text}")
+        return DeviceError(f"ONNX Runtime failed: {text}")
     return ModelError(f"ONNX Runtime refuses the model: {text}")
