@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+
+import jax
 from jax import lax
 
 from .forms import FORMS, Numerics, Unit

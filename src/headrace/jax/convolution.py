@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+
+import jax
 from jax import lax
 
 from .geometry import Axis, Problem
@@ -62,14 +62,14 @@ def conv_general_dilated(
         extra = {} if out_sharding is None else {"out_sharding": out_sharding}
         return LAX_CONV(lhs, rhs, **arguments, **extra)
     parameters, result = lax_parameters(lhs, rhs, arguments)
-    problem, lhs_shape, rhs_shape, out_shape = describe(lhs.shape, rhs.shape, result.shape, parameters)
-    out = bind(
-        problem,
-        lax.reshape(lhs, lhs_shape),
-        lax.reshape(rhs, rhs_shape),
-        parameters["precision"],
-        parameters["preferred_element_type"],
-    )
+    return bound(lhs, rhs, parameters, result.shape)
+
+
+def bound(lhs: Any, rhs: Any, parameters: dict[str, Any], out_shape: tuple[int, ...]) -> jax.Array:
+    """The convolution with jax.lax's own canonical parameters."""
+    problem, lhs_shape, rhs_shape = describe(lhs.shape, rhs.shape, out_shape, parameters)
+    numerics = parameters["precision"], parameters["preferred_element_type"]
+    out = bind(problem, lax.reshape(lhs, lhs_shape), lax.reshape(rhs, rhs_shape), *numerics)
     return lax.reshape(out, out_shape)
 
 
@@ -103,8 +103,8 @@ def lax_parameters(lhs: Any, rhs: Any, arguments: dict[str, Any], function: Any 
 
 def describe(
     lhs: tuple[int, ...], rhs: tuple[int, ...], out: tuple[int, ...], parameters: dict[str, Any]
-) -> tuple[Problem, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """The Problem of jax.lax's parameters, the operands' shapes with the groups split off, and the result's shape."""
+) -> tuple[Problem, tuple[int, ...], tuple[int, ...]]:
+    """The Problem of jax.lax's parameters and the operands' shapes with the groups split off."""
     numbers = parameters["dimension_numbers"]
     features, batches = parameters["feature_group_count"], parameters["batch_group_count"]
     groups = max(features, batches)
@@ -133,7 +133,7 @@ def describe(
     if groups > 1:
         sizes["g0"] = groups
     problem = Problem(lhs_dims, rhs_dims, out_dims, axes, tuple(sizes.items()))
-    return problem, problem.shape("lhs"), problem.shape("rhs"), out
+    return problem, problem.shape("lhs"), problem.shape("rhs")
 
 
 def _names(spec: Sequence[int], first: str, second: str, grouped: str | None) -> tuple[str, ...]:
@@ -184,9 +184,8 @@ def conv_transpose(
     lhs, rhs = _array(lhs), _array(rhs)
     if not _ours(lhs, rhs):
         return LAX_CONV_TRANSPOSE(lhs, rhs, **arguments)
-    p, _ = lax_parameters(lhs, rhs, arguments, LAX_CONV_TRANSPOSE)
+    parameters, result = lax_parameters(lhs, rhs, arguments, LAX_CONV_TRANSPOSE)
     if transpose_kernel:  # what jax.lax does to the kernel before the convolution
-        numbers = p["dimension_numbers"]
+        numbers = parameters["dimension_numbers"]
         rhs = jnp.flip(rhs, numbers.rhs_spec[2:]).swapaxes(numbers.rhs_spec[0], numbers.rhs_spec[1])
-    names = [n for n in inspect.signature(LAX_CONV).parameters if n in p and n != "out_sharding"]
-    return conv_general_dilated(lhs, rhs, **{name: p[name] for name in names})
+    return bound(lhs, rhs, parameters, result.shape)

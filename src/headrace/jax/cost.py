@@ -33,7 +33,8 @@ COSTS: dict[str, dict[str, float]] = {
     },
     "overlap": {"call": 26, "taps": 0.54, "macs": 4.9e-6, "lhs": 5.9e-4, "columns": 2.2e-4, "adds": 3e-5},
     "patches": {"call": 20, "taps": 2.3, "macs": 5.3e-6, "columns": 6.5e-4, "rest": 1.8e-4, "groups": 0.03},
-    "taps": {"call": 26, "taps": 1.5, "macs": 6.1e-6, "columns": 4.5e-4, "kernel": 3.8e-4, "adds": 1.4e-4},
+    "taps": {"call": 26, "taps": 1.5, "macs": 6.1e-6, "large macs": 3.4e-6, "columns": 4.5e-4,
+             "kernel": 3.8e-4, "adds": 1.4e-4},
     "inner": {"call": 25, "taps": 0.93, "macs": 4.7e-6, "columns": 7.3e-4, "rest": 4.8e-5, "out": 1.3e-4,
               "pack": 4.8e-4},
     "inner_stacked": {"call": 25, "taps": 1.1, "macs": 5e-6, "columns": 9.7e-4, "rest": 5.2e-4, "out": 1.9e-4},
@@ -96,6 +97,8 @@ def _tap_work(unit: Problem, pack: int, features_last: bool) -> dict[str, dict[s
         return {}
     macs, result, patches = g * n * o * c * out * rhs, g * n * o * out, g * n * c * rhs * out
     kernel, columns = g * o * c * rhs, g * n * o * lhs * rhs
+    # Products that are large enough for the matrix unit and smaller than what they read.
+    large = g == 1 and 32 <= o < c and n * lhs >= 1024 and rhs <= 4 and len(unit.axes) == 1
     work: dict[str, dict[str, float]] = {
         "overlap": {
             "call": 1, "taps": rhs, "macs": g * n * o * c * lhs * rhs, "lhs": g * n * c * lhs,
@@ -105,7 +108,8 @@ def _tap_work(unit: Problem, pack: int, features_last: bool) -> dict[str, dict[s
             "call": 1, "taps": rhs, "macs": macs, "columns": patches, "rest": kernel + result, "groups": g * (g > 1),
         },
         "taps": {
-            "call": 1, "taps": rhs, "macs": macs, "columns": patches, "kernel": kernel, "adds": rhs * result,
+            "call": 1, "taps": rhs, "macs": macs * (not large), "large macs": macs * large, "kernel": kernel,
+            "adds": rhs * result, "columns": g * n * c * lhs if large else patches,
         },
     }  # fmt: skip
     if rhs * c <= MOST_UNROLLED:

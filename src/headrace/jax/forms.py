@@ -153,13 +153,6 @@ def multiply(unit: Unit, lhs: Named, rhs: Named, sizes: dict[str, int], rhs_firs
     return unmerge(out, [*lead, spare + list(free_rows), free_columns], sizes)
 
 
-def ordered(unit: Unit, x: Named, tail: tuple[str, ...] = ()) -> Named:
-    """The operand's axes in the result's order, summed and `tail` axes last."""
-    head = [d for d in unit.order if d in x.dims and d not in tail]
-    rest = [d for d in x.dims if d not in head and d not in tail]
-    return x.transpose([*head, *rest, *(d for d in tail if d in x.dims)])
-
-
 def overlap(unit: Unit) -> Named:
     """One matrix product with every tap, whose results are shifted and added (overlap-add)."""
     names = tuple(f"k{i}" for i in range(len(unit.axes)))
@@ -197,12 +190,20 @@ def patches(unit: Unit) -> Named:
 
 
 def taps(unit: Unit) -> Named:
-    """One matrix product a tap, added."""
+    """One matrix product a tap, added; the smaller of lhs and the product is shifted."""
+    move_result = unit.problem.size("o") < unit.problem.size("c")
+    sizes = out_sizes(unit)
+    if move_result:
+        sizes |= {name: a.lhs for name, a in zip(unit.spatial, unit.axes, strict=True)}
     total = None
     for tap in unit.taps("rhs"):
-        lhs = unit.lhs_at(tap).transpose([*unit.role("g"), *unit.role("n"), *unit.spatial, *unit.role("c")])
+        lhs = unit.lhs if move_result else unit.lhs_at(tap)
+        lhs = lhs.transpose([*unit.role("g"), *unit.role("n"), *unit.spatial, *unit.role("c")])
         rhs = unit.tap(unit.rhs, tap).transpose([*unit.role("g"), *unit.role("o"), *unit.role("c")])
-        part = multiply(unit, lhs, rhs, out_sizes(unit), unit.rhs_first)
+        part = multiply(unit, lhs, rhs, sizes, unit.rhs_first)
+        if move_result:
+            for name, k, a in zip(unit.spatial, tap, unit.axes, strict=True):
+                part = part.window(name, k - a.padding, a.out)
         total = part if total is None else Named(total.array + part.array, total.dims)
     assert total is not None
     return total

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-import jax
 import numpy as np
+
+import jax
 from jax import lax
 
 

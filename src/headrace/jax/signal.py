@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.scipy import signal as reference
 from scipy.signal import get_window
+
+import jax
+from jax import lax
 
 from .convolution import conv_general_dilated
 
@@ -81,6 +82,52 @@ def _frames(window: Any, size: Any, noverlap: Any, transform: Any, longest: int)
     return _Frames(size, size - overlap, transform, values)
 
 
+def _forward(
+    x: jax.Array, frames: _Frames, fs: Any, extend: bool, padded: bool
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Frequencies, times and the transform [..., segment, frequency] of signals [..., sample]."""
+    outer, length = x.shape[:-1], x.shape[-1]
+    edge = frames.size // 2 if extend else 0
+    total = length + 2 * edge
+    total += (-(total - frames.size) % frames.step) % frames.size if padded else 0
+    count = (total - frames.size) // frames.step + 1
+    rows = conv_general_dilated(
+        x.reshape(prod(outer), 1, length),
+        jnp.asarray(frames.forward(), x.dtype),
+        (frames.step,),
+        ((edge, (count - 1) * frames.step + frames.size - length - edge),),
+        precision=lax.Precision.HIGHEST,
+    )
+    spectrum = lax.complex(rows[:, : frames.bins], rows[:, frames.bins :])
+    spectrum = jnp.swapaxes(spectrum.reshape(*outer, frames.bins, count), -1, -2)
+    freqs = jnp.fft.rfftfreq(frames.transform, 1 / fs, dtype=x.dtype)
+    times = jnp.arange(frames.size / 2, total - frames.size / 2 + 1, frames.step, dtype=x.dtype) / fs
+    if extend:
+        times -= (frames.size / 2) / fs
+    return freqs, times, spectrum
+
+
+def _inverse(spectrum: jax.Array, frames: _Frames, extended: bool) -> jax.Array:
+    """Signals [..., sample] of transforms [..., frequency, segment]."""
+    outer, count = spectrum.shape[:-2], spectrum.shape[-1]
+    real = jnp.real(spectrum).dtype
+    rows = jnp.concatenate([jnp.real(spectrum), jnp.imag(spectrum)], axis=-2).astype(real)
+    signal = conv_general_dilated(
+        rows.reshape(prod(outer), 2 * frames.bins, count),
+        jnp.asarray(frames.inverse()[:, :, ::-1], real),
+        (1,),
+        ((frames.size - 1, frames.size - 1),),
+        lhs_dilation=(frames.step,),
+        dimension_numbers=("NCH", "IOH", "NCH"),
+        precision=lax.Precision.HIGHEST,
+    ).reshape(*outer, -1)
+    signal = signal / jnp.asarray(frames.overlap(count), real)
+    if extended:
+        half = frames.size // 2
+        signal = signal[..., half:-half]
+    return signal
+
+
 def stft(
     x: Any,
     fs: Any = 1.0,
@@ -105,27 +152,8 @@ def stft(
     real = x.dtype in (jnp.float32, jnp.float64)
     if frames is None or not plain or not real or not -x.ndim <= axis < x.ndim or x.shape[axis] < frames.size:
         return reference.stft(x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, boundary, padded, axis)
-    axis %= x.ndim
-    moved = jnp.moveaxis(x, axis, -1)
-    outer, length = moved.shape[:-1], moved.shape[-1]
-    edge = frames.size // 2 if boundary is not None else 0
-    total = length + 2 * edge
-    total += (-(total - frames.size) % frames.step) % frames.size if padded else 0
-    count = (total - frames.size) // frames.step + 1
-    rows = conv_general_dilated(
-        moved.reshape(prod(outer), 1, length),
-        jnp.asarray(frames.forward(), x.dtype),
-        (frames.step,),
-        ((edge, (count - 1) * frames.step + frames.size - length - edge),),
-        precision=lax.Precision.HIGHEST,
-    )
-    spectrum = lax.complex(rows[:, : frames.bins], rows[:, frames.bins :])
-    spectrum = jnp.swapaxes(spectrum.reshape(*outer, frames.bins, count), -1, -2)
-    freqs = jnp.fft.rfftfreq(frames.transform, 1 / fs, dtype=x.dtype)
-    times = jnp.arange(frames.size / 2, total - frames.size / 2 + 1, frames.step, dtype=x.dtype) / fs
-    if boundary is not None:
-        times -= (frames.size / 2) / fs
-    return freqs, times, jnp.moveaxis(spectrum, -1, axis)
+    freqs, times, spectrum = _forward(jnp.moveaxis(x, axis, -1), frames, fs, boundary is not None, padded)
+    return freqs, times, jnp.moveaxis(spectrum, -1, axis % x.ndim)
 
 
 def istft(
@@ -155,23 +183,7 @@ def istft(
     if frames is None or frames.bins != Zxx.shape[freq_axis]:
         return reference.istft(Zxx, fs, window, nperseg, noverlap, nfft, input_onesided, boundary, time_axis, freq_axis)
     time_axis, freq_axis = time_axis % rank, freq_axis % rank
-    moved = jnp.moveaxis(Zxx, (freq_axis, time_axis), (-2, -1))
-    outer, count = moved.shape[:-2], moved.shape[-1]
-    real = jnp.real(moved).dtype
-    rows = jnp.concatenate([jnp.real(moved), jnp.imag(moved)], axis=-2).astype(real)
-    signal = conv_general_dilated(
-        rows.reshape(prod(outer), 2 * frames.bins, count),
-        jnp.asarray(frames.inverse()[:, :, ::-1], real),
-        (1,),
-        ((frames.size - 1, frames.size - 1),),
-        lhs_dilation=(frames.step,),
-        dimension_numbers=("NCH", "IOH", "NCH"),
-        precision=lax.Precision.HIGHEST,
-    ).reshape(*outer, -1)
-    signal = signal / jnp.asarray(frames.overlap(count), real)
-    if boundary:
-        half = frames.size // 2
-        signal = signal[..., half:-half]
+    signal = _inverse(jnp.moveaxis(Zxx, (freq_axis, time_axis), (-2, -1)), frames, boundary)
     if signal.ndim > 1 and time_axis != rank - 1:
         signal = jnp.moveaxis(signal, -1, time_axis - (freq_axis < time_axis))
-    return jnp.arange(signal.shape[0], dtype=real) / fs, signal
+    return jnp.arange(signal.shape[0], dtype=signal.dtype) / fs, signal
