@@ -77,7 +77,7 @@ class Conv(Template):
         b.read("w", 1, (tap, c, g * self.rows + m), ("g", "m", "t"), ("c",))
         b.text.const(TM=rows, TN=columns, LANES=lanes, PADDED=w.padded)
         w.declare(b)
-        b.text.uniform(M=self.rows, N=positions, CIN=self.channels)
+        b.text.uniform(M=self.rows, N=positions, CIN=self.channels, TAPS=prod(w.taps))
         self._store(b, g, m, p)
         groups = (ceil_div(positions, lanes * columns), ceil_div(self.rows, rows), self.groups)
         flops = 2 * positions * self.groups * self.rows * self.channels * prod(w.taps)

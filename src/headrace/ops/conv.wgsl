@@ -11,7 +11,8 @@ fn spot(p: i32) -> Spot {
 }
 
 fn inside(s: Spot, z: i32, y: i32, x: i32) -> bool {
-    return !PADDED || (s.z + z >= 0 && s.z + z < u.IN_Z && s.y + y >= 0 && s.y + y < u.IN_Y && s.x + x >= 0 && s.x + x < u.IN_X);
+    // Without short circuits: eight of them here would make SwiftShader copy the loops below for each combination.
+    return !PADDED | ((u32(s.z + z) < u32(u.IN_Z)) & (u32(s.y + y) < u32(u.IN_Y)) & (u32(s.x + x) < u32(u.IN_X)));
 }
 
 fn row(g: i32, s: Spot, z: i32, y: i32, x: i32) -> Row_x {
@@ -48,7 +49,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var t6 = vec4<f32>();
     var s7 = vec4<f32>();
     var t7 = vec4<f32>();
-    for (var tap = 0; tap < KZ * KY * KX; tap++) {
+    for (var tap = 0; tap < u.TAPS; tap++) {
         let z = (tap / (KY * KX)) * DZ;
         let y = ((tap / KX) % KY) * DY;
         let x = (tap % KX) * DX;
