@@ -38,8 +38,8 @@ How to add one:
 Then import the module below, and run `python -m headrace.ops.document > docs/operators.md`.
 """
 
-from . import attention, conv, elementwise, matmul, movement, normalize, pool, reduce, resize, scan
+from . import attention, conv, conv_transpose, elementwise, matmul, movement, normalize, pool, reduce, resize, scan
 from .registry import OPS, Call, Op, Refuse
 
-__all__ = ["OPS", "Call", "Op", "Refuse", "attention", "conv", "elementwise", "matmul", "movement", "normalize", "pool", "reduce",
+__all__ = ["OPS", "Call", "Op", "Refuse", "attention", "conv", "conv_transpose", "elementwise", "matmul", "movement", "normalize", "pool", "reduce",
            "resize", "scan"]
