@@ -288,14 +288,15 @@ def elementwise_inner(unit: Unit) -> Named:
     """Multiply and reduce, once for each position of the result: the weight gradient of a depthwise convolution."""
     wide, parts = unit.numerics.wide, []
     summed = (*unit.role("c"), *unit.spatial)
-    dims = (*unit.role("g"), *unit.role("n"), *unit.role("o"), *summed)
+    # The order of lhs, so that nothing is transposed before it is reduced.
+    dims = (*unit.role("o"), *unit.lhs.dims)
     move_rhs = _moves_rhs(unit)
     for tap in unit.taps("out"):
         lhs, rhs = _shifted(unit, tap, move_rhs)
         sizes = unit.sizes | {name: lhs.size(name) for name in unit.spatial}
         terms = wide(_broadcast(lhs, dims, sizes)) * wide(_broadcast(rhs, dims, sizes))
         out = jnp.sum(terms, axis=tuple(dims.index(d) for d in summed))
-        parts.append(Named(out, dims[: len(dims) - len(summed)]))
+        parts.append(Named(out, tuple(d for d in dims if d not in summed)))
     return _stack_taps(unit, parts)
 
 
