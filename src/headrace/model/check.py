@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import onnx_ir as ir
 
 from ..errors import ModelError
@@ -38,10 +40,8 @@ def _check_external(value: ir.Value) -> None:
         return
     try:
         size = (tensor.offset or 0) + tensor.nbytes
-        if tensor.path.stat().st_size < size if hasattr(tensor.path, "stat") else False:
+        if Path(tensor.path).stat().st_size < size:
             raise ModelError(f"External data of {value.name!r} ends early: {tensor.path} should hold {size} bytes.")
-        if not hasattr(tensor.path, "stat"):
-            tensor.numpy()
     except FileNotFoundError as error:
         raise ModelError(
             f"External data of {value.name!r} is missing: {tensor.path} (it belongs beside the model)."

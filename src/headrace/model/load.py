@@ -14,7 +14,7 @@ from onnx_ir.passes import common as passes
 
 from ..errors import ModelError
 from .check import check_graph
-from .repair import repair
+from .repair import needs_types, repair
 from .wire import without_weights
 
 OLDEST_OPSET = 7
@@ -120,7 +120,7 @@ def _normalise(model: Model) -> Model:
         model.notes.append(Note("load", "", "functions inlined"))
     for value in list(graph.inputs):
         if value.name in graph.initializers:
-            model.constants_fed[value.name] = value
+            model.constants_fed[str(value.name)] = value
     if model.constants_fed:
         graph.inputs[:] = [v for v in graph.inputs if v.name not in model.constants_fed]
         model.changed = True
@@ -133,6 +133,10 @@ def _normalise(model: Model) -> Model:
     except ValueError as error:
         raise ModelError(f"The graph has a cycle, so it has no order in which it can run: {error}") from error
     check_graph(graph)
+    if needs_types(graph):
+        from .shapes import annotate_types
+
+        annotate_types(model)
     for node, text in repair(graph):
         model.changed = True
         model.notes.append(Note("load", node, text))

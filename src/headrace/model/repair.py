@@ -10,6 +10,13 @@ import onnx_ir as ir
 INT64_INDICES = {"ScatterND": 1, "GatherND": 1}  # op -> input that ONNX wants as int64
 
 
+def needs_types(graph: ir.Graph) -> bool:
+    """Does a repair depend on the type of a value that the file does not state?"""
+    slots = ((n, INT64_INDICES[n.op_type]) for n in graph if n.domain == "" and n.op_type in INT64_INDICES)
+    indices = (n.inputs[slot] for n, slot in slots if len(n.inputs) > slot)
+    return any(v is not None and v.dtype is None for v in indices)
+
+
 def repair(graph: ir.Graph) -> Iterator[tuple[str, str]]:
     """Repair `graph` in place; yield (node name, what was done)."""
     for node in list(graph):

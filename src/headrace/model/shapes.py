@@ -58,19 +58,32 @@ def input_dims(model: Model) -> dict[str, Dims | None]:
 
 def infer_shapes(model: Model, inputs: Mapping[str, Sequence[int | None] | None]) -> dict[str, Dims]:
     """Shapes of all values that can be known when the inputs have the given shapes (int or None a dimension)."""
+    shapes: dict[str, Dims] = {}
+    for info in _inferred(model, inputs):
+        if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
+            dims = info.type.tensor_type.shape.dim
+            shapes[info.name] = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
+    for name, value in model.graph.initializers.items():
+        if value.const_value is not None:
+            shapes[name] = tuple(int(d) for d in value.const_value.shape)
+    return shapes
+
+
+def annotate_types(model: Model) -> None:
+    """Give every value of the main graph its type, where the file does not say it and it can be inferred."""
+    values = {str(v.name): v for node in model.graph for v in node.outputs if v.type is None}
+    if not values:
+        return
+    for info in _inferred(model, input_dims(model)):
+        value = values.get(info.name)
+        if value is not None:
+            value.type = ir.serde.deserialize_type_proto_for_type(info.type)
+
+
+def _inferred(model: Model, inputs: Mapping[str, Sequence[int | None] | None]) -> list[onnx.ValueInfoProto]:
     proto = skeleton(model, inputs)
     try:
         inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     except Exception:  # an op that the inference does not know must not stop a model that runs
         inferred = proto
-    shapes: dict[str, Dims] = {}
-    graph = inferred.graph
-    for info in [*graph.value_info, *graph.input, *graph.output]:
-        if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
-            shapes[info.name] = tuple(
-                d.dim_value if d.HasField("dim_value") else None for d in info.type.tensor_type.shape.dim
-            )
-    for name, value in model.graph.initializers.items():
-        if value.const_value is not None:
-            shapes[name] = tuple(int(d) for d in value.const_value.shape)  # type: ignore[arg-type]
-    return shapes
+    return [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]

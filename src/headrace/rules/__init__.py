@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from ..model import Model
-from ..model.shapes import infer_shapes, input_dims
+from ..model.shapes import annotate_types, infer_shapes, input_dims
 from .affine import fold_batch_normalization, fold_scale_and_shift
 from .conv_transpose import polyphase
 from .driver import Context, Refusal, Replacement, Rule, Target, apply_rules
@@ -23,8 +25,13 @@ EXPORT_RULES: tuple[Rule, ...] = (
 def optimize_model(model: Model, target: Target, rules: tuple[Rule, ...] = EXPORT_RULES, **options: object) -> Model:
     """A rewritten copy of `model`; its notes say what was done and what was refused."""
     model = model.clone()
+    annotate_types(model)
     context = Context(model, target, infer_shapes(model, input_dims(model)), **options)  # type: ignore[arg-type]
     drop_unused(model)
     apply_rules(context, rules)
     drop_unused(model)
+    for value in model.graph.outputs:  # ONNX wants them stated
+        dims = context.shape(value)
+        if value.shape is None and dims is not None:
+            value.shape = ir.Shape(dims)
     return model

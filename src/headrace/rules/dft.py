@@ -24,6 +24,8 @@ SMALLEST = 16  # shorter transforms are dense in every form
 UNITS = 4  # of rounding, of the dtype in which the weight is stored
 CONCENTRATED = 0.7  # share of a basis row's energy near its peak, whatever the window
 FAR = 0.2  # a probe row that misses by this share of its energy is no basis row at all
+ROUNDS = 40  # of fitting rows and window in turn; real parts alone need many, a full set one
+STALLED = 0.9  # a round that leaves more of the error than this is the last
 ROWS_AT_ONCE = 256
 
 Floats = npt.NDArray[np.float64]
@@ -120,24 +122,21 @@ def _lengths(rows: int, taps: int) -> list[int]:
 def _solve(weight: Floats, window: Floats, n: int, limit: float) -> DftBasis | NotDft:
     if _probe(weight, window, n) > FAR:
         return NotDft("its rows are no windowed sines and cosines")
-    error = np.inf
-    for _ in range(4):
+    error = best = np.inf
+    for _ in range(ROUNDS):
         bins, coefficients = _fit_rows(weight, window, n)
-        coefficients = _snap(coefficients)
+        coefficients = _snap(coefficients, limit)
         before, error = error, _rebuild_error(weight, window, n, bins, coefficients, limit)
         if error <= limit:
             return DftBasis(n, window, bins, coefficients, error)
-        if error > 0.5 * before:
+        best = min(best, error)
+        if error > STALLED * before:
             break
         window = _fit_window(weight, window, n, bins, coefficients)
-    bins, coefficients = _fit_rows(weight, window, n)
-    error = min(error, _rebuild_error(weight, window, n, bins, _snap(coefficients), np.inf))
-    if error <= limit:
-        return DftBasis(n, window, bins, _snap(coefficients), error)
     return NotDft(
-        f"it is a DFT of length {n} only to within {error:.1e} of its largest weight, and its dtype explains "
+        f"it is a DFT of length {n} only to within {best:.1e} of its largest weight, and its dtype explains "
         f"{limit:.1e}: raise dft_tolerance to accept it",
-        error,
+        best,
     )
 
 
@@ -206,10 +205,9 @@ def _least_squares(
     return alpha - 1j * beta, alpha * a + beta * b
 
 
-def _snap(coefficients: npt.NDArray[np.complex128]) -> npt.NDArray[np.complex128]:
+def _snap(coefficients: npt.NDArray[np.complex128], limit: float) -> npt.NDArray[np.complex128]:
     """Parts that are rounding noise become zeros, so that plain cosine and sine rows are told from mixed ones."""
-    size = np.abs(coefficients)
-    floor = np.maximum(2e-6 * size, 1e-9 * size.max())  # the rebuilt weight is checked afterwards
+    floor = 0.25 * limit * np.abs(coefficients).max()
     real = np.where(np.abs(coefficients.real) <= floor, 0.0, coefficients.real)
     imag = np.where(np.abs(coefficients.imag) <= floor, 0.0, coefficients.imag)
     snapped: npt.NDArray[np.complex128] = real + 1j * imag

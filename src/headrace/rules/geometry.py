@@ -53,6 +53,9 @@ def conv_transpose_crop(node: ir.Node, x: Dims | None, kernel: Sequence[int]) ->
     added = ints(node, "output_padding", [0] * spatial)
     auto_pad, wanted = string(node, "auto_pad", "NOTSET"), ints(node, "output_shape", [])[-spatial:]
     pads = ints(node, "pads", [0] * 2 * spatial)
+    lengths = {len(strides), len(dilations), len(added), len(pads) // 2}
+    if lengths != {spatial} or min(*strides, *dilations) < 1 or (wanted and len(wanted) != spatial):
+        return "its attributes do not fit its kernel"
     begin, end = list(pads[:spatial]), list(pads[spatial:])
     for i in range(spatial):
         span = (kernel[i] - 1) * dilations[i] + 1

@@ -13,13 +13,14 @@ import onnx_ir as ir
 from ...errors import DeviceError, HeadraceError
 from ...model import Model, Note
 from ...model.proto import shared_proto
-from ...model.shapes import Dims, infer_shapes, input_dims
+from ...model.shapes import Dims, annotate_types, infer_shapes, input_dims
 from ...rules import Context, Rule, Target, apply_rules
 from ...rules.affine import fold_batch_normalization, fold_scale_and_shift
 from ...rules.conv_transpose import polyphase
+from ...rules.tidy import drop_unused
 from .fft_rules import FFT_RULES, may_change
 from .ort_session import create, default_threads, translated
-from .segments import Segments, build
+from .segments import Segments, UntypedValue, build
 from .steps import Workers
 from .supported import require_known
 
@@ -108,16 +109,25 @@ class CpuExecutable:
             return self._by_choice.setdefault(
                 (), Variant(self._plain_session(self._model), None, list(self._model.notes))
             )
+        try:
+            return self._chosen(inputs, CPU_RULES)
+        except UntypedValue as value:
+            found = self._chosen(inputs, tuple(rule for rule in CPU_RULES if rule not in FFT_RULES))
+            found.notes.append(Note("cpu", "", f"no FFT steps: the type of {value} cannot be inferred", refused=True))
+            return found
+
+    def _chosen(self, inputs: Mapping[str, Dims | None], rules: Sequence[Rule]) -> Variant:
         model = self._model.clone()
+        annotate_types(model)
         shapes = infer_shapes(model, inputs)
         context = Context(model, Target.CPU, shapes, self._tolerance, self._threads, memo=self._memo)
-        rewritten = apply_rules(context, CPU_RULES)
+        rewritten = apply_rules(context, rules)
+        if rewritten:
+            drop_unused(model)
         choice = tuple(_fingerprint(node) for node in model.graph if "origins" in node.meta)
-        found = self._by_choice.get(choice)
-        if found is None:
-            found = self._create(model if rewritten else self._model, rewritten, model.notes)
-            self._by_choice[choice] = found
-        return found
+        if choice not in self._by_choice:
+            self._by_choice[choice] = self._create(model if rewritten else self._model, rewritten, model.notes)
+        return self._by_choice[choice]
 
     def _create(self, model: Model, rewritten: int, notes: list[Note]) -> Variant:
         if any("step" in node.meta for node in model.graph):

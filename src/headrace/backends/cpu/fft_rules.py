@@ -163,6 +163,8 @@ def forward_stft(node: ir.Node, context: Context) -> Replacement | Refusal | Non
     axis, strides = _line(kernel, x), ints(node, "strides", [1] * spatial)
     if weight.rows.shape[1] != 1 or integer(node, "group", 1) != 1 or axis is None:
         return None
+    if len(strides) != spatial or min(strides) < 1:
+        return None
     samples = cost.filled(x[2 + axis : 3 + axis], 512 * strides[axis])[0]
     frames = (x[0] or 1) * max(samples // strides[axis], 1)
     dense = cost.gemm_ms(2.0 * frames * weight.rows.size) + frames * kernel[axis] * 0.5e-6

@@ -43,6 +43,10 @@ class Segments:
         return [values[name] for name in names]
 
 
+class UntypedValue(Exception):  # noqa: N818
+    """A value that would cross from a step to ONNX Runtime or back has a type that cannot be inferred."""
+
+
 def captured(node: ir.Node) -> set[str]:
     """Names that a node reads: its inputs, and what the graphs in its attributes take from outside."""
     names = {str(v.name) for v in node.inputs if v is not None}
@@ -108,6 +112,9 @@ def _ort_stage(model: Model, nodes: list[ir.Node], read_later: set[str], threads
     every_value |= {str(v.name): v for n in model.graph for v in n.outputs}
     inputs = [every_value[n] for n in outside if n in every_value]
     outputs = [v for name, v in made.items() if name in read_later]
+    for value in (*inputs, *outputs):
+        if value.type is None:
+            raise UntypedValue(str(value.name))
     shared = shared_proto(model, nodes, inputs, outputs, initializers)
     session = create(shared, threads, spinning=False)
     output_names, input_names = [str(v.name) for v in outputs], tuple(str(v.name) for v in inputs)

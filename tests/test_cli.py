@@ -1,0 +1,117 @@
+"""The command: what it prints, exit codes, no tracebacks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+
+import headrace
+
+from .models import normal, one_node
+
+
+def headrace_command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "headrace", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "up.onnx"
+    onnx.save(one_node("ConvTranspose", ("batch", 64, 400), normal((64, 1, 1024)), strides=[256]), path)
+    return path
+
+
+def test_version():
+    assert headrace_command("--version").stdout.strip() == f"headrace {headrace.__version__}"
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "optimize", "devices", "bench"])
+def test_help_has_an_example(command):
+    assert f"headrace {command}" in headrace_command(command, "--help").stdout
+
+
+def test_run(model, tmp_path):
+    x = normal((2, 64, 400))
+    np.save(tmp_path / "x.npy", x)
+    arguments = (
+        "run",
+        model,
+        "-i",
+        f"x={tmp_path / 'x.npy'}",
+        "--device",
+        "cpu",
+        "--save",
+        tmp_path / "out",
+        "--json",
+        "--repeat",
+        2,
+    )
+    done = headrace_command(*arguments)
+    report = json.loads(done.stdout)
+    assert report["outputs"]["y"]["shape"] == [2, 1, 399 * 256 + 1024] and len(report["ms"]) == 2
+    assert done.stderr == ""
+    with headrace.InferenceSession(model, device="cpu") as session:
+        np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), session.run(None, {"x": x})[0])
+
+
+def test_run_with_random_inputs(model):
+    text = headrace_command("run", model, "--dim", "batch=3", "--device", "cpu").stdout
+    assert "[3, 1, 103168]" in text and "ms on cpu" in text
+
+
+def test_explain(model):
+    text = re.sub(r"\s+", " ", headrace_command("explain", model).stdout)
+    assert "as a convolution of 4 taps" in text and "GFLOP" in text
+    told = json.loads(headrace_command("explain", model, "--json", "--dim", "batch=1").stdout)
+    assert told["costs"][0]["flops"] == 2 * 64 * 400 * 1024
+
+
+def test_optimize(model, tmp_path):
+    headrace_command("optimize", model, "-o", tmp_path / "out.onnx", "--dim", "batch=1")
+    assert "Conv" in [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node]
+
+
+def test_devices():
+    assert json.loads(headrace_command("devices", "--json").stdout)[0]["device"] == "cpu"
+
+
+def test_bench(model):
+    done = headrace_command("bench", model, "--against", "onnxruntime", "--device", "cpu", "--seconds", "0.1", "--json")
+    (result,) = json.loads(done.stdout)
+    assert set(result["ms"]) == {"headrace", "onnxruntime"} and result["error"]["onnxruntime"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "nowhere.onnx"),
+        ("run", "{model}", "--dim", "batch=x"),
+        ("run", "{model}", "--dim", "nope=1"),
+        ("run", "{model}", "-i", "x"),
+        ("run", "{model}", "-i", "x=nowhere.npy"),
+        ("run", "{model}", "-i", "z={array}"),
+        ("run", "{model}", "-i", "x={array}"),
+        ("run", "{model}", "--device", "tpu"),
+        ("run", "{text}"),
+        ("explain", "{text}"),
+        ("optimize", "{text}", "-o", "out.onnx"),
+        ("bench", "{model}", "--against", "nothing"),
+        ("run",),
+        ("unknown",),
+    ],
+)
+def test_errors_exit_with_2(arguments, model, tmp_path):
+    (tmp_path / "text").write_text("not a model")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    names = {"model": model, "text": tmp_path / "text", "array": tmp_path / "array.npy"}
+    done = headrace_command(*(str(a).format(**names) for a in arguments), code=2)
+    assert done.stderr.strip()
