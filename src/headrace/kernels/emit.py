@@ -116,7 +116,7 @@ class Scope:
             head.append(self.param(x.const, "i32", "+" + _shape_of(x)))
         text = " + ".join(head) if head else "0"
         if not inner:
-            return text if not head or len(head) == 1 and _NAME.fullmatch(text) else self.let(text, "i32", 0)
+            return text if not head or (len(head) == 1 and _NAME.fullmatch(text)) else self.let(text, "i32", 0)
         tail = [self._term(a, c) for a, c in inner]
         if head and not (len(head) == 1 and _NAME.fullmatch(text)):
             text = self.let(text, "i32", 0)
@@ -239,8 +239,15 @@ class KernelText:
             return
         self._row_and_at(name, x.type, scope, result, row, at)
 
-    def bound_reader(self, name: str, x: Tensor, coords: Coords, row: Sequence[str], bound: Mapping[int, str],
-                     values: Sequence[tuple[str, str]]) -> None:
+    def bound_reader(
+        self,
+        name: str,
+        x: Tensor,
+        coords: Coords,
+        row: Sequence[str],
+        bound: Mapping[int, str],
+        values: Sequence[tuple[str, str]],
+    ) -> None:
         """A reader in which some tensors are arguments: `bound` maps their serials to the names in `values`."""
         scope = Scope(self, name)
         scope.bound.update(bound)
@@ -249,7 +256,9 @@ class KernelText:
         body = "".join(f"    let {line.name} = {line.text};\n" for line in scope.lines)
         self.functions.append(f"fn {name}({arguments}) -> {x.type} {{\n{body}    return {result};\n}}\n")
 
-    def _row_and_at(self, name: str, type_: str, scope: Scope, result: str, row: Sequence[str], at: Sequence[str]) -> None:
+    def _row_and_at(
+        self, name: str, type_: str, scope: Scope, result: str, row: Sequence[str], at: Sequence[str]
+    ) -> None:
         inner = [line for line in scope.lines if line.level > 0]
         outer = [line for line in scope.lines if line.level == 0]
         used = {n for line in inner for n in _NAME.findall(line.text)} | {result}
@@ -260,7 +269,9 @@ class KernelText:
         body = "".join(f"    let {line.name} = {line.text};\n" for line in outer)
         values = ", ".join(n for n, _ in kept) or "0"
         arguments = ", ".join(f"{v}: i32" for v in row)
-        self.functions.append(f"fn {name}_row({arguments}) -> {struct_name} {{\n{body}    return {struct_name}({values});\n}}\n")
+        self.functions.append(
+            f"fn {name}_row({arguments}) -> {struct_name} {{\n{body}    return {struct_name}({values});\n}}\n"
+        )
         names = {n for n, _ in kept}
 
         def field_of(text: str) -> str:
@@ -269,10 +280,18 @@ class KernelText:
         body = "".join(f"    let {line.name} = {field_of(line.text)};\n" for line in inner)
         arguments = ", ".join(f"{v}: i32" for v in at)
         self.functions.append(
-            f"fn {name}_at(r: {struct_name}, {arguments}) -> {type_} {{\n{body}    return {field_of(result)};\n}}\n")
+            f"fn {name}_at(r: {struct_name}, {arguments}) -> {type_} {{\n{body}    return {field_of(result)};\n}}\n"
+        )
 
-    def writer(self, name: str, outputs: Sequence[tuple[Tensor, Buffer, Coords]], bound: Mapping[int, str],
-               variables: Sequence[str], values: Sequence[tuple[str, str]], guard: Sequence[tuple[Lin, int]] = ()) -> None:
+    def writer(
+        self,
+        name: str,
+        outputs: Sequence[tuple[Tensor, Buffer, Coords]],
+        bound: Mapping[int, str],
+        variables: Sequence[str],
+        values: Sequence[tuple[str, str]],
+        guard: Sequence[tuple[Lin, int]] = (),
+    ) -> None:
         """A function that stores: each output is a lazy tensor over the values just computed (`bound`), its buffer and
         the coordinates of the element that the kernel holds. `values` are the (name, type) of the computed arguments.
         `guard`: nothing is stored unless each expression lies in [0, extent)."""

@@ -114,7 +114,9 @@ class Map(Tensor):
 
     __slots__ = ("helper", "text")
 
-    def __init__(self, text: str, args: Sequence[Tensor], dtype: ir.DataType, node: str, cost: int = 1, helper: str = "") -> None:
+    def __init__(
+        self, text: str, args: Sequence[Tensor], dtype: ir.DataType, node: str, cost: int = 1, helper: str = ""
+    ) -> None:
         super().__init__(args[0].shape, dtype, args, node)
         self.text, self.cost, self.helper = text, cost, helper
 
@@ -136,8 +138,15 @@ class View(Tensor):
     __slots__ = ("back", "kind", "source")
     movement = True
 
-    def __init__(self, kind: str, x: Tensor, shape: Sequence[int], source: Callable[[Coords], Coords], node: str,
-                 back: Callable[[Coords], Coords] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        x: Tensor,
+        shape: Sequence[int],
+        source: Callable[[Coords], Coords],
+        node: str,
+        back: Callable[[Coords], Coords] | None = None,
+    ) -> None:
         super().__init__(shape, x.dtype, (x,), node)
         self.kind, self.source, self.back = kind, source, back
 
@@ -189,8 +198,13 @@ class Heavy:
 
     __slots__ = ("inputs", "node", "nodes", "results", "template")
 
-    def __init__(self, template: Template, inputs: Sequence[Tensor], outputs: Sequence[tuple[Sequence[int], ir.DataType]],
-                 node: str) -> None:
+    def __init__(
+        self,
+        template: Template,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[tuple[Sequence[int], ir.DataType]],
+        node: str,
+    ) -> None:
         self.template, self.inputs, self.node = template, tuple(inputs), node
         self.nodes: tuple[str, ...] = (node,)
         self.results = tuple(Result(self, i, shape, dtype) for i, (shape, dtype) in enumerate(outputs))

@@ -37,8 +37,17 @@ class Build:
     results: tuple[Tensor, ...] = ()
     nonaffine: list[int] = field(default_factory=list)
 
-    def read(self, name: str, index: int, coords: Coords, row: Sequence[str], at: Sequence[str] = (), *, any_map: bool = False,
-             x: Tensor | None = None) -> None:
+    def read(
+        self,
+        name: str,
+        index: int,
+        coords: Coords,
+        row: Sequence[str],
+        at: Sequence[str] = (),
+        *,
+        any_map: bool = False,
+        x: Tensor | None = None,
+    ) -> None:
         """Write the reader(s) `name` of input `index`. With `at`, a map that is not affine in it is reported, and the
         planner stores that input first, unless `any_map`."""
         self.text.affine = True
@@ -46,8 +55,14 @@ class Build:
         if not self.text.affine and not any_map:
             self.nonaffine.append(index)
 
-    def store(self, name: str, variables: Sequence[str], coords: Sequence[Coords], values: Sequence[tuple[str, str]],
-              guard: Sequence[tuple[Lin, int]] = ()) -> None:
+    def store(
+        self,
+        name: str,
+        variables: Sequence[str],
+        coords: Sequence[Coords],
+        values: Sequence[tuple[str, str]],
+        guard: Sequence[tuple[Lin, int]] = (),
+    ) -> None:
         """Write the function `name(variables..., values...)` that finishes and stores one element: `coords` and `values`
         have one entry a result of the kernel. `guard`: it stores only where each expression is in [0, extent)."""
         bound = {r.serial: v[0] for r, v in zip(self.results, values, strict=True)}

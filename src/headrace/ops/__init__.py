@@ -41,5 +41,20 @@ Then import the module below, and run `python -m headrace.ops.document > docs/op
 from . import attention, conv, conv_transpose, elementwise, matmul, movement, normalize, pool, reduce, resize, scan
 from .registry import OPS, Call, Op, Refuse
 
-__all__ = ["OPS", "Call", "Op", "Refuse", "attention", "conv", "conv_transpose", "elementwise", "matmul", "movement", "normalize", "pool", "reduce",
-           "resize", "scan"]
+__all__ = [
+    "OPS",
+    "Call",
+    "Op",
+    "Refuse",
+    "attention",
+    "conv",
+    "conv_transpose",
+    "elementwise",
+    "matmul",
+    "movement",
+    "normalize",
+    "pool",
+    "reduce",
+    "resize",
+    "scan",
+]

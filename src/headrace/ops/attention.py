@@ -44,13 +44,17 @@ class Attention(Template):
         b.read("q", 0, (*at, i, d), ("b", "i"), ("d",))
         b.read("k", 1, (*at, d, j), ("b", "j"), ("d",))
         b.read("v", 2, (*at, j, d), ("b", "j"), ("d",))
-        b.text.bound_reader("score_of", b.inputs[3], (*at, i, j), ("b", "i", "j"), {self.dot.serial: "dot"}, (("dot", "f32"),))
+        b.text.bound_reader(
+            "score_of", b.inputs[3], (*at, i, j), ("b", "i", "j"), {self.dot.serial: "dot"}, (("dot", "f32"),)
+        )
         split, groups_z = spread(heads, b.target.workgroups)
         b.text.const(GROUP=group, QUADS=self.size // 4, ZERO_EMPTY=self.zero_empty)
         b.text.uniform(heads=heads, rows=self.rows, keys=self.keys, split=split, lowest=-inf)
         b.store("store_out", ["b", "i", "d"], [(*at, i, variable("d", self.size))], [("v", "f32")])
         flops = heads * self.rows * self.keys * (4 * self.size + 8)
-        return Launch(wgsl(__file__, "attention.wgsl"), (ceil_div(self.rows, group), split, groups_z), flops, (group, 1, 1))
+        return Launch(
+            wgsl(__file__, "attention.wgsl"), (ceil_div(self.rows, group), split, groups_z), flops, (group, 1, 1)
+        )
 
 
 def fuse_attention(heavies: Sequence[Heavy], uses: Mapping[int, int]) -> None:
@@ -63,7 +67,13 @@ def fuse_attention(heavies: Sequence[Heavy], uses: Mapping[int, int]) -> None:
 def _try(heavy: Heavy, second: MatMul, uses: Mapping[int, int]) -> None:
     p, zero_empty = _probabilities(heavy.inputs[0], uses)
     soft = p.heavy if p is not None else None
-    if p is None or soft is None or not isinstance(soft.template, Normalize) or soft.template.kind != SOFTMAX or soft.template.log:
+    if (
+        p is None
+        or soft is None
+        or not isinstance(soft.template, Normalize)
+        or soft.template.kind != SOFTMAX
+        or soft.template.log
+    ):
         return
     score = _peel(soft.inputs[0])
     if soft.template.length != second.k or not second.batch or score.shape != (*second.batch, second.m, second.k):
@@ -95,7 +105,13 @@ def _probabilities(x: Tensor, uses: Mapping[int, int]) -> tuple[Result | None, b
             x = x.inputs[0]
         elif isinstance(x, Map) and x.text == "select({2}, {1}, {0})" and uses.get(x.serial, 0) == 1 and not zero:
             c, a, b = x.inputs
-            if not (isinstance(c, Map) and c.text.startswith("is_nan") and c.inputs[0] is b and isinstance(a, Fill) and a.value == 0):
+            if not (
+                isinstance(c, Map)
+                and c.text.startswith("is_nan")
+                and c.inputs[0] is b
+                and isinstance(a, Fill)
+                and a.value == 0
+            ):
                 return None, False
             zero, x = True, b
         else:
@@ -108,7 +124,12 @@ def _product_in(score: Tensor, uses: Mapping[int, int]) -> Result | None:
     stack, found = [score], None
     while stack:
         x = stack.pop()
-        if isinstance(x, Result) and isinstance(x.heavy.template, MatMul) and uses.get(x.serial, 0) == 1 and x.shape == score.shape:
+        if (
+            isinstance(x, Result)
+            and isinstance(x.heavy.template, MatMul)
+            and uses.get(x.serial, 0) == 1
+            and x.shape == score.shape
+        ):
             if found is not None:
                 return None
             found = x

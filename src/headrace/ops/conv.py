@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import Array
-from ..kernels.expr import Fill, Map, Tensor, View, reshaped, transposed
+from ..kernels.expr import Fill, Map, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin, unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .matmul import MatMul, floats_only, tile
@@ -32,21 +32,37 @@ class Window:
     @property
     def padded(self) -> bool:
         """Whether any tap can fall outside the input."""
-        return any(b > 0 or (o - 1) * s + (k - 1) * d - b >= n for k, s, d, b, n, o in
-                   zip(self.taps, self.strides, self.dilations, self.before, self.inside, self.outside, strict=True))
+        return any(
+            b > 0 or (o - 1) * s + (k - 1) * d - b >= n
+            for k, s, d, b, n, o in zip(
+                self.taps, self.strides, self.dilations, self.before, self.inside, self.outside, strict=True
+            )
+        )
 
     def declare(self, b: Build) -> None:
         """Constants and uniforms of a kernel that walks the window, always as three axes."""
         lead = (1,) * (3 - len(self.taps))
         zero = (0,) * len(lead)
-        for name, ones, values in (("K", lead, self.taps), ("S", lead, self.strides), ("D", lead, self.dilations), ("P", zero, self.before)):
+        for name, ones, values in (
+            ("K", lead, self.taps),
+            ("S", lead, self.strides),
+            ("D", lead, self.dilations),
+            ("P", zero, self.before),
+        ):
             b.text.const(**{name + a.upper(): v for a, v in zip(AXES, (*ones, *values), strict=True)})
         inside, outside = (*lead, *self.inside), (*lead, *self.outside)
-        b.text.uniform(IN_Z=inside[0], IN_Y=inside[1], IN_X=inside[2], OUT=prod(outside), OUT_YX=outside[1] * outside[2], OUT_X=outside[2])
+        b.text.uniform(
+            IN_Z=inside[0],
+            IN_Y=inside[1],
+            IN_X=inside[2],
+            OUT=prod(outside),
+            OUT_YX=outside[1] * outside[2],
+            OUT_X=outside[2],
+        )
 
     def position(self) -> list[Lin]:
         """Variables z, y, x of an input position, as many as there are axes."""
-        return [variable(a, n) for a, n in zip(AXES[3 - len(self.inside):], self.inside, strict=True)]
+        return [variable(a, n) for a, n in zip(AXES[3 - len(self.inside) :], self.inside, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ class Conv(Template):
 
     def build(self, b: Build) -> Launch:
         w, positions = self.window, self.batch * prod(self.window.outside)
-        rows, columns, lanes = tile(self.rows, positions, 1)
+        rows, columns, lanes = tile(self.rows, positions)
         g, n, c = variable("g", self.groups), variable("n", self.batch), variable("c", self.channels, 1)
         m, tap, p = variable("m", self.rows), variable("t", prod(w.taps)), variable("p", positions)
         b.read("x", 0, (n, g * self.channels + c, *w.position()), ("g", "n", *AXES), ("c",))
@@ -92,7 +108,13 @@ class Conv(Template):
         phase = unflatten(m // (self.rows // phases), self.shuffle)
         place = [q * s + f + (-c) for q, s, f, c in zip(o, self.shuffle, phase, self.crop, strict=True)]
         channel = g * (self.rows // phases) + m % (self.rows // phases)
-        b.store("store_out", ["g", "m", "p"], [(n, channel, *place)], [("v", "f32")], list(zip(place, self.result, strict=True)))
+        b.store(
+            "store_out",
+            ["g", "m", "p"],
+            [(n, channel, *place)],
+            [("v", "f32")],
+            list(zip(place, self.result, strict=True)),
+        )
 
 
 def window_of(call: Call, taps: Sequence[int], inside: Sequence[int]) -> Window:
@@ -147,7 +169,7 @@ def conv(call: Call) -> Tensor:
     shape = (x.shape[0], w.shape[0], *window.outside)
     if min(shape) <= 0:
         y: Tensor = Fill(0, [max(n, 0) for n in shape], x.dtype)
-    elif groups == 1 and not window.padded and (prod(window.taps) == 1 or channels == 1 and len(window.taps) == 1):
+    elif groups == 1 and not window.padded and (prod(window.taps) == 1 or (channels == 1 and len(window.taps) == 1)):
         y = _as_product(call, x, w, window, shape)
     else:
         template = Conv(x.shape[0], groups, rows, channels, window)
@@ -164,26 +186,40 @@ def with_bias(call: Call, y: Tensor) -> Tensor:
 
 
 def _as_product(call: Call, x: Tensor, w: Tensor, window: Window, shape: tuple[int, ...]) -> Tensor:
-    """Weights [rows, k] times columns [k, positions], for each of the batch."""
+    """Weights [rows, k] times columns [k, positions] for each of the batch; with one channel and strides, the transpose
+    of that for the whole batch, so that neighbouring threads read neighbouring weights."""
     batch, k, positions = x.shape[0], prod(w.shape[1:]), prod(window.outside)
-    moved = list(zip(window.strides, window.before, window.dilations, strict=True))
+    if prod(window.taps) > 1:
+        return _taps_as_product(call, x, window, shape, k)
+    moved = list(zip(window.strides, window.before, strict=True))
 
     def source(c: tuple[Lin, ...]) -> tuple[Lin, ...]:
-        n, channel_or_tap, p = c
-        o = unflatten(p, window.outside)
-        place = [q * s + (-b) for q, (s, b, _) in zip(o, moved, strict=True)]
-        if prod(window.taps) == 1:
-            return (n, channel_or_tap, *place)
-        return (n, ZERO, place[0] + channel_or_tap * moved[0][2])
+        o = unflatten(c[2], window.outside)
+        return (c[0], c[1], *(q * s + (-b) for q, (s, b) in zip(o, moved, strict=True)))
 
-    same = prod(window.taps) == 1 and x.shape[2:] == window.outside
-    columns = reshaped(x, (batch, k, positions)) if same else View("columns", x, (batch, k, positions), source, call.node)
+    same = x.shape[2:] == window.outside
+    columns = (
+        reshaped(x, (batch, k, positions)) if same else View("columns", x, (batch, k, positions), source, call.node)
+    )
     left = reshaped(w, (w.shape[0], k))
     if batch == 1:
         columns = reshaped(columns, (k, positions))
         y = call.heavy(MatMul((), w.shape[0], k, positions), [left, columns], (w.shape[0], positions), x.dtype)
         return reshaped(y, shape, call.node)
-    from ..kernels.expr import expanded
-
-    y = call.heavy(MatMul((batch,), w.shape[0], k, positions), [expanded(left, (batch, *left.shape)), columns], (batch, w.shape[0], positions), x.dtype)
+    left = expanded(left, (batch, *left.shape))
+    y = call.heavy(MatMul((batch,), w.shape[0], k, positions), [left, columns], (batch, w.shape[0], positions), x.dtype)
     return reshaped(y, shape, call.node)
+
+
+def _taps_as_product(call: Call, x: Tensor, window: Window, shape: tuple[int, ...], k: int) -> Tensor:
+    """One channel, one spatial axis: frames [batch * positions, k] times weights [k, rows]."""
+    count, (stride,), (step,), (before,) = window.outside[0], window.strides, window.dilations, window.before
+
+    def source(c: tuple[Lin, ...]) -> tuple[Lin, ...]:
+        return (c[0] // count, ZERO, (c[0] % count) * stride + c[1] * step + (-before))
+
+    frames = View("frames", x, (shape[0] * count, k), source, call.node)
+    right = weights(call, call.x(1), 1)
+    template = MatMul((), shape[0] * count, k, shape[1])
+    y = call.heavy(template, [frames, reshaped(right, (k, shape[1]))], (shape[0] * count, shape[1]), x.dtype)
+    return transposed(reshaped(y, (shape[0], count, shape[1])), (0, 2, 1), call.node)

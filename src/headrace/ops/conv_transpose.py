@@ -35,11 +35,15 @@ def pack(w: Array, groups: int, strides: Sequence[int], dilations: Sequence[int]
     return np.ascontiguousarray(flipped.reshape(prod(turns), channels, groups * prod(strides) * rows))
 
 
-def output_sizes(call: Call, inside: Sequence[int], taps: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> tuple[list[int], list[int]]:
+def output_sizes(
+    call: Call, inside: Sequence[int], taps: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[list[int], list[int]]:
     """Sizes of the result and the leading pads: from pads, auto_pad, output_padding or output_shape."""
     rank = len(taps)
     extra = call.attr("output_padding") or (0,) * rank
-    full = [s * (n - 1) + p + (k - 1) * d + 1 for n, s, p, k, d in zip(inside, strides, extra, taps, dilations, strict=True)]
+    full = [
+        s * (n - 1) + p + (k - 1) * d + 1 for n, s, p, k, d in zip(inside, strides, extra, taps, dilations, strict=True)
+    ]
     mode, wanted = call.attr("auto_pad", "NOTSET"), call.attr("output_shape")
     if wanted is not None:
         sizes = list(wanted)[-rank:]
@@ -70,9 +74,18 @@ def conv_transpose(call: Call) -> Tensor:
     turns = [ceil_div((k - 1) * d + 1, s) for k, d, s in zip(taps, dilations, strides, strict=True)]
     first = [p // s for p, s in zip(pads, strides, strict=True)]  # the first q that reaches the result
     count = [(n + p - 1) // s + 1 - f for n, p, s, f in zip(sizes, pads, strides, first, strict=True)]
-    window = Window(tuple(turns), (1,) * rank, (1,) * rank, tuple(t - 1 - f for t, f in zip(turns, first, strict=True)), x.shape[2:], tuple(count))
+    window = Window(
+        tuple(turns),
+        (1,) * rank,
+        (1,) * rank,
+        tuple(t - 1 - f for t, f in zip(turns, first, strict=True)),
+        x.shape[2:],
+        tuple(count),
+    )
     crop = tuple(p - f * s for p, f, s in zip(pads, first, strides, strict=True))
-    template = Conv(x.shape[0], groups, prod(strides) * w.shape[1], w.shape[0] // groups, window, strides, crop, tuple(sizes))
+    template = Conv(
+        x.shape[0], groups, prod(strides) * w.shape[1], w.shape[0] // groups, window, strides, crop, tuple(sizes)
+    )
     how = f"polyphase {groups} {strides} {dilations}"
     packed = call.packed(1, how, lambda a: pack(a, groups, strides, dilations))
     return with_bias(call, call.heavy(template, [x, packed], shape, x.dtype))

@@ -75,8 +75,12 @@ ROWS = [
     Row("LeakyRelu", "select({1} * {0}, {0}, {0} >= 0.0)", params=(("alpha", 0.01),)),
     Row("PRelu", "select({1} * {0}, {0}, {0} >= 0.0)", "fi", i="select({1} * {0}, {0}, {0} >= 0)"),
     Row("Elu", "select({1} * (exp({0}) - 1.0), {0}, {0} >= 0.0)", params=(("alpha", 1.0),), cost=8),
-    Row("Selu", "{2} * select({1} * (exp({0}) - 1.0), {0}, {0} > 0.0)",
-        params=(("alpha", 1.6732632), ("gamma", 1.0507010)), cost=8),
+    Row(
+        "Selu",
+        "{2} * select({1} * (exp({0}) - 1.0), {0}, {0} > 0.0)",
+        params=(("alpha", 1.6732632), ("gamma", 1.0507010)),
+        cost=8,
+    ),
     Row("Celu", "max({0}, 0.0) + min({1} * (exp({0} / {1}) - 1.0), 0.0)", params=(("alpha", 1.0),), cost=8),
     Row("ThresholdedRelu", "select(0.0, {0}, {0} > {1})", params=(("alpha", 1.0),)),
     Row("HardSigmoid", "clamp({1} * {0} + {2}, 0.0, 1.0)", params=(("alpha", 0.2), ("beta", 0.5))),
@@ -85,8 +89,11 @@ ROWS = [
     Row("Softsign", "{0} / (1.0 + abs({0}))", cost=4),
     Row("Mish", "{0} * tanh_safe(max({0}, 0.0) + log(1.0 + exp(-abs({0}))))", cost=20, helper="tanh_safe"),
     Row("Swish", "{0} / (1.0 + exp(-{1} * {0}))", params=(("alpha", 1.0),), cost=8),
-    Row("Shrink", "select(select(0.0, {0} + {1}, {0} < -{2}), {0} - {1}, {0} > {2})",
-        params=(("bias", 0.0), ("lambd", 0.5))),
+    Row(
+        "Shrink",
+        "select(select(0.0, {0} + {1}, {0} < -{2}), {0} - {1}, {0} > {2})",
+        params=(("bias", 0.0), ("lambd", 0.5)),
+    ),
     # comparisons and logic
     Row("Equal", "{0} == {1}", "fiub", bool_result=True),
     Row("Less", "{0} < {1}", "fiu", bool_result=True),
@@ -108,8 +115,12 @@ VARIADIC = [
     Row("Max", "nan_max({0}, {1})", "fiu", i="max({0}, {1})", u="max({0}, {1})", helper="nan_max"),
     Row("Min", "nan_min({0}, {1})", "fiu", i="min({0}, {1})", u="min({0}, {1})", helper="nan_min"),
 ]
-_NARROW = {ir.DataType.INT8: "({0} << 24u) >> 24u", ir.DataType.INT16: "({0} << 16u) >> 16u",
-           ir.DataType.UINT8: "{0} & 255u", ir.DataType.UINT16: "{0} & 65535u"}
+_NARROW = {
+    ir.DataType.INT8: "({0} << 24u) >> 24u",
+    ir.DataType.INT16: "({0} << 16u) >> 16u",
+    ir.DataType.UINT8: "{0} & 255u",
+    ir.DataType.UINT16: "{0} & 65535u",
+}
 _WRAPS = {"Add", "Sub", "Mul", "Neg", "Abs", "Pow", "BitwiseNot", "Sum"}
 
 
@@ -160,7 +171,12 @@ _register()
 def mean(call: Call) -> Tensor:
     """The arithmetic mean of all inputs."""
     total = _fold(VARIADIC[0], call)
-    return Map("{0} * {1}", broadcast([total, Fill(1.0 / len(call.inputs), (), total.dtype)], call.node), total.dtype, call.node)
+    return Map(
+        "{0} * {1}",
+        broadcast([total, Fill(1.0 / len(call.inputs), (), total.dtype)], call.node),
+        total.dtype,
+        call.node,
+    )
 
 
 @op("Where", dtypes="all")
@@ -177,9 +193,19 @@ def clip(call: Call) -> Tensor:
     low = call.x(1) if call.has(1) else Fill(call.attr("min"), (), x.dtype) if call.attr("min") is not None else None
     high = call.x(2) if call.has(2) else Fill(call.attr("max"), (), x.dtype) if call.attr("max") is not None else None
     if low is not None:
-        x = Map("max({0}, {1})" if x.type != "f32" else "select({0}, {1}, {0} < {1})", broadcast([x, low], call.node), x.dtype, call.node)
+        x = Map(
+            "max({0}, {1})" if x.type != "f32" else "select({0}, {1}, {0} < {1})",
+            broadcast([x, low], call.node),
+            x.dtype,
+            call.node,
+        )
     if high is not None:
-        x = Map("min({0}, {1})" if x.type != "f32" else "select({0}, {1}, {0} > {1})", broadcast([x, high], call.node), x.dtype, call.node)
+        x = Map(
+            "min({0}, {1})" if x.type != "f32" else "select({0}, {1}, {0} > {1})",
+            broadcast([x, high], call.node),
+            x.dtype,
+            call.node,
+        )
     return x
 
 
@@ -198,7 +224,14 @@ def gelu(call: Call) -> Tensor:
     """approximate="tanh" or exact."""
     x = call.x(0)
     if call.attr("approximate", "none") == "tanh":
-        return Map("0.5 * {0} * (1.0 + tanh_safe(0.7978845608 * ({0} + 0.044715 * {0} * {0} * {0})))", [x], x.dtype, call.node, 14, "tanh_safe")
+        return Map(
+            "0.5 * {0} * (1.0 + tanh_safe(0.7978845608 * ({0} + 0.044715 * {0} * {0} * {0})))",
+            [x],
+            x.dtype,
+            call.node,
+            14,
+            "tanh_safe",
+        )
     return Map("0.5 * {0} * (1.0 + erf({0} * 0.70710678))", [x], x.dtype, call.node, 14, "erf")
 
 
@@ -211,9 +244,14 @@ def is_inf(call: Call) -> Tensor:
 
 
 _CASTS = {
-    ("f32", "i32"): ("to_i32({0})", "to_i32"), ("f32", "u32"): ("to_u32({0})", "to_u32"), ("f32", "bool"): ("{0} != 0.0", ""),
-    ("i32", "bool"): ("{0} != 0", ""), ("u32", "bool"): ("{0} != 0u", ""), ("bool", "f32"): ("select(0.0, 1.0, {0})", ""),
-    ("bool", "i32"): ("select(0, 1, {0})", ""), ("bool", "u32"): ("select(0u, 1u, {0})", ""),
+    ("f32", "i32"): ("to_i32({0})", "to_i32"),
+    ("f32", "u32"): ("to_u32({0})", "to_u32"),
+    ("f32", "bool"): ("{0} != 0.0", ""),
+    ("i32", "bool"): ("{0} != 0", ""),
+    ("u32", "bool"): ("{0} != 0u", ""),
+    ("bool", "f32"): ("select(0.0, 1.0, {0})", ""),
+    ("bool", "i32"): ("select(0, 1, {0})", ""),
+    ("bool", "u32"): ("select(0u, 1u, {0})", ""),
 }
 
 
@@ -245,6 +283,6 @@ def lower_cast(call: Call) -> Tensor:
 @op("Identity", "Dropout", dtypes="all")
 def identity(call: Call) -> Tensor:
     """Inference only: dropout passes its input on."""
-    if call.outputs > 1 or call.op_type == "Dropout" and call.has(2) and bool(call.need(2, "training mode")):
+    if call.outputs > 1 or (call.op_type == "Dropout" and call.has(2) and bool(call.need(2, "training mode"))):
         raise Refuse("dropout in training mode or with a mask")
     return call.x(0)

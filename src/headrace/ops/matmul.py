@@ -8,18 +8,35 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
-from ..kernels.expr import Coords, Fill, Map, Tensor, expanded, reshaped, transposed
-from ..kernels.index import Lin, unflatten, variable
+from ..kernels.expr import Buffer, Fill, Map, Tensor, View, expanded, reshaped, transposed
+from ..kernels.index import unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .registry import Call, Refuse, broadcast, op
 
 
-def tile(m: int, n: int, batch: int) -> tuple[int, int, int]:
-    """Rows and columns a thread, and lanes, for the register-tiled kernel: enough threads first, then reuse."""
+def tile(m: int, n: int, fixed: bool = False) -> tuple[int, int, int]:
+    """Rows and columns a thread, and lanes, for the register-tiled kernel: enough threads first, then reuse.
+
+    Where `n` is `fixed` (it comes from a weight, so no input size changes it) the lanes fit it as tightly as they can.
+    """
+    rows = next(t for t in (1, 2, 4, 8) if t == 8 or t >= m)
+    if fixed and n > 32:
+        options = [
+            (-(-n // (lanes * t)) * lanes * t * (1.0 if t == 8 else 1.15), -lanes, t)
+            for t in (8, 4)
+            for lanes in range(8, 36, 4)
+        ]
+        _, lanes, columns = min(options)
+        return rows, columns, -lanes
     lanes = 32 if n >= 256 else 16 if n >= 96 else 8 if n > 8 else 4
     columns = next(t for t in (1, 2, 4, 8) if t == 8 or lanes * t >= n)
-    rows = next(t for t in (1, 2, 4, 8) if t == 8 or t >= m)
     return rows, columns, lanes
+
+
+def _constant(x: Tensor) -> bool:
+    while isinstance(x, View):
+        x = x.inputs[0]
+    return isinstance(x, Buffer) and x.data is not None
 
 
 @dataclass(frozen=True)
@@ -34,7 +51,7 @@ class MatMul(Template):
     costly_reads = True
 
     def build(self, b: Build) -> Launch:
-        rows, columns, lanes = tile(self.m, self.n, prod(self.batch))
+        rows, columns, lanes = tile(self.m, self.n, _constant(b.inputs[1]))
         v = variable("b", prod(self.batch))
         at = unflatten(v, self.batch)
         m, n, k = variable("m", self.m), variable("n", self.n), variable("k", self.k, 1)
@@ -44,7 +61,9 @@ class MatMul(Template):
         b.text.uniform(M=self.m, N=self.n, K=self.k)
         b.store("store_out", ["b", "m", "n"], [(*at, m, n)], [("v", "f32")])
         groups = (ceil_div(self.n, lanes * columns), ceil_div(self.m, rows), prod(self.batch))
-        return Launch(wgsl(__file__, "matmul.wgsl"), groups, 2 * prod(self.batch) * self.m * self.n * self.k, (lanes, 1, 1))
+        return Launch(
+            wgsl(__file__, "matmul.wgsl"), groups, 2 * prod(self.batch) * self.m * self.n * self.k, (lanes, 1, 1)
+        )
 
 
 def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:
@@ -61,7 +80,9 @@ def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:
         return Fill(0, (*batch, m, n), dtype)
     if prod(b.shape[:-2]) == 1 and prod(batch) == prod(a.shape[:-2]):
         rows = reshaped(a, (prod(batch) * m, k), call.node)
-        flat = call.heavy(MatMul((), prod(batch) * m, k, n), [rows, reshaped(b, (k, n), call.node)], (prod(batch) * m, n), dtype)
+        flat = call.heavy(
+            MatMul((), prod(batch) * m, k, n), [rows, reshaped(b, (k, n), call.node)], (prod(batch) * m, n), dtype
+        )
         return reshaped(flat, (*batch, m, n), call.node)
     a, b = expanded(a, (*batch, m, k), call.node), expanded(b, (*batch, k, n), call.node)
     return call.heavy(MatMul(tuple(batch), m, k, n), [a, b], (*batch, m, n), dtype)
@@ -105,6 +126,3 @@ def _scaled(call: Call, x: Tensor, factor: float) -> Tensor:
     if factor == 1.0:
         return x
     return Map("{0} * {1}", broadcast([x, Fill(factor, (), x.dtype)], call.node), x.dtype, call.node)
-
-
-__all__ = ["Coords", "Lin", "MatMul", "floats_only", "product"]

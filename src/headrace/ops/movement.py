@@ -80,7 +80,9 @@ class Take(Tensor):
         rank = len(index.shape)
         at = scope.value(index, coords[self.axis : self.axis + rank])
         n = scope.param(x.shape[self.axis], "i32")
-        inside = scope.data_index(f"clamp(select(i32({at}), i32({at}) + {n}, i32({at}) < 0), 0, {n} - 1)", x.shape[self.axis])
+        inside = scope.data_index(
+            f"clamp(select(i32({at}), i32({at}) + {n}, i32({at}) < 0), 0, {n} - 1)", x.shape[self.axis]
+        )
         return scope.value(x, (*coords[: self.axis], inside, *coords[self.axis + rank :]))
 
 
@@ -179,7 +181,10 @@ def concat(call: Call) -> Tensor:
     axis = axis_of(call.attr("axis", 1), len(parts[0].shape))
     parts = [p for p in parts if p.size] or parts[:1]
     while len(parts) > 6:
-        parts = [Concat(parts[i : i + 6], axis, call.node) if len(parts[i : i + 6]) > 1 else parts[i] for i in range(0, len(parts), 6)]
+        parts = [
+            Concat(parts[i : i + 6], axis, call.node) if len(parts[i : i + 6]) > 1 else parts[i]
+            for i in range(0, len(parts), 6)
+        ]
     return Concat(parts, axis, call.node) if len(parts) > 1 else parts[0]
 
 
@@ -231,8 +236,13 @@ def gather(call: Call) -> Tensor:
         if flat.size == 1 or (steps == steps[0]).all():
             step = int(steps[0]) if flat.size > 1 else 1
             rank = len(x.shape)
-            part = sliced(x, [int(flat[0]) if a == axis else 0 for a in range(rank)], [step if a == axis else 1 for a in range(rank)],
-                          (*x.shape[:axis], flat.size, *x.shape[axis + 1 :]), call.node)
+            part = sliced(
+                x,
+                [int(flat[0]) if a == axis else 0 for a in range(rank)],
+                [step if a == axis else 1 for a in range(rank)],
+                (*x.shape[:axis], flat.size, *x.shape[axis + 1 :]),
+                call.node,
+            )
             return reshaped(part, shape, call.node)
     return Take(x, call.x(1), axis, call.node)
 

@@ -40,7 +40,9 @@ class Normalize(Template):
         b.text.uniform(rows=self.rows, length=self.length, groups_x=groups[0], epsilon=float(self.epsilon), lowest=-inf)
         k = variable("k", self.length)
         b.store("store_out", ["i", "k"], [(i, k)], [("v", "f32")])
-        return Launch(wgsl(__file__, "normalize.wgsl"), (*groups, 1), 8 * self.rows * self.length, (size, 1, 1), size * 4)
+        return Launch(
+            wgsl(__file__, "normalize.wgsl"), (*groups, 1), 8 * self.rows * self.length, (size, 1, 1), size * 4
+        )
 
 
 def normalized(call: Call, x: Tensor, axis: int, kind: int, epsilon: float = 0.0, log: bool = False) -> Tensor:

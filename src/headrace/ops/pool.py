@@ -34,10 +34,14 @@ class Pool(Template):
         w.declare(b)
         after = (*(0 for _ in range(3 - len(self.after))), *self.after)
         b.text.const(ALL=self.everywhere)
-        b.text.uniform(rows=rows, groups_x=groups[0], start=float(self.start), AFTER_Z=after[0], AFTER_Y=after[1], AFTER_X=after[2])
+        b.text.uniform(
+            rows=rows, groups_x=groups[0], start=float(self.start), AFTER_Z=after[0], AFTER_Y=after[1], AFTER_X=after[2]
+        )
         b.text.helpers.setdefault("nan_max")
-        b.text.functions.append(f"fn combine(a: f32, b: f32) -> f32 {{\n    return {self.combine};\n}}\n"
-                                f"fn finish(v: f32, count: f32) -> f32 {{\n    return {self.finish};\n}}\n")
+        b.text.functions.append(
+            f"fn combine(a: f32, b: f32) -> f32 {{\n    return {self.combine};\n}}\n"
+            f"fn finish(v: f32, count: f32) -> f32 {{\n    return {self.finish};\n}}\n"
+        )
         i = variable("i", rows)
         b.store("store_out", ["i"], [(i,)], [("v", "f32")])
         return Launch(wgsl(__file__, "pool.wgsl"), (*groups, 1), rows * prod(w.taps))
@@ -58,8 +62,12 @@ def pool(call: Call) -> Tensor:
     rank = len(window.taps)
     after = tuple(pads[rank:])
     if call.attr("auto_pad", "NOTSET").startswith("SAME"):
-        after = tuple(max((o - 1) * s + (k - 1) * d + 1 - n - p, 0) for o, s, k, d, n, p in zip(
-            window.outside, window.strides, window.taps, window.dilations, window.inside, window.before, strict=True))
+        after = tuple(
+            max((o - 1) * s + (k - 1) * d + 1 - n - p, 0)
+            for o, s, k, d, n, p in zip(
+                window.outside, window.strides, window.taps, window.dilations, window.inside, window.before, strict=True
+            )
+        )
     channels = x.shape[0] * x.shape[1]
     if call.op_type == "MaxPool":
         template = Pool(channels, window, after, -inf, "nan_max(a, b)", "v", False)

@@ -70,10 +70,14 @@ class Reduce(Template):
         b.text.uniform_as("start", self.type, start)
         if self.kind.helper and self.type == "f32":
             b.text.helpers.setdefault(self.kind.helper)
-        b.text.functions.append(f"fn each(v: T) -> T {{\n    return {self.kind.each};\n}}\nfn combine(a: T, b: T) -> T {{\n"
-                                f"    return {self.kind.combine};\n}}\nfn finish(v: T) -> T {{\n    return {self.kind.finish};\n}}\n")
+        b.text.functions.append(
+            f"fn each(v: T) -> T {{\n    return {self.kind.each};\n}}\nfn combine(a: T, b: T) -> T {{\n"
+            f"    return {self.kind.combine};\n}}\nfn finish(v: T) -> T {{\n    return {self.kind.finish};\n}}\n"
+        )
         b.store("store_out", ["i"], [(i,)], [("v", self.type)])
-        shared = wgsl(__file__, "rows.wgsl").replace("f32", self.type) if self.type != "f32" else wgsl(__file__, "rows.wgsl")
+        shared = (
+            wgsl(__file__, "rows.wgsl").replace("f32", self.type) if self.type != "f32" else wgsl(__file__, "rows.wgsl")
+        )
         return Launch(shared + wgsl(__file__, "reduce.wgsl"), (*groups, 1), self.rows * self.length, (64, 1, 1), 64 * 4)
 
 

@@ -41,8 +41,9 @@ class Op:
 OPS: dict[tuple[str, str], Op] = {}
 
 
-def op(*names: str, domain: str = "", since: int = 7, dtypes: str = "float", known: tuple[int, ...] = (),
-       note: str = "") -> Callable[[F], F]:
+def op(
+    *names: str, domain: str = "", since: int = 7, dtypes: str = "float", known: tuple[int, ...] = (), note: str = ""
+) -> Callable[[F], F]:
     """Register a lowering under one or more operator names."""
 
     def register(function: F) -> F:

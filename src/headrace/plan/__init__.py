@@ -5,5 +5,21 @@ from .lower import Graph, Spec, Walk, host_inputs, prepare_graph
 from .plan import Binding, Constant, Dispatch, HostStep, Kernel, Plan, Readback, Slot, Upload
 from .verify import verify_plan
 
-__all__ = ["Binding", "Constant", "Dispatch", "Graph", "HostStep", "Kernel", "Plan", "Readback", "Slot", "Spec", "Upload", "Walk",
-           "host_inputs", "make_plan", "prepare_graph", "verify_plan"]
+__all__ = [
+    "Binding",
+    "Constant",
+    "Dispatch",
+    "Graph",
+    "HostStep",
+    "Kernel",
+    "Plan",
+    "Readback",
+    "Slot",
+    "Spec",
+    "Upload",
+    "Walk",
+    "host_inputs",
+    "make_plan",
+    "prepare_graph",
+    "verify_plan",
+]

@@ -18,8 +18,9 @@ from .memory import Life, assign
 from .plan import Binding, Constant, Dispatch, Kernel, Plan, Readback, Slot, Upload
 
 
-def make_plan(outputs: Mapping[str, Value], inputs: Mapping[str, Spec], target: Target,
-              stored: dict[str, Array] | None = None) -> tuple[Plan, list[Note]]:
+def make_plan(
+    outputs: Mapping[str, Value], inputs: Mapping[str, Spec], target: Target, stored: dict[str, Array] | None = None
+) -> tuple[Plan, list[Note]]:
     """The plan that computes `outputs` from `inputs`. `stored` keeps constants in device form from plan to plan."""
     fuser = Fuser(target, target.f16)
     tensors = {n: v for n, v in outputs.items() if isinstance(v, Tensor)}
@@ -36,8 +37,14 @@ def buffer_bytes(buffer: Tensor, f16: bool) -> int:
 
 
 class _Maker:
-    def __init__(self, groups: Sequence[Group], fuser: Fuser, inputs: Mapping[str, Spec], target: Target,
-                 stored: dict[str, Array]) -> None:
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        fuser: Fuser,
+        inputs: Mapping[str, Spec],
+        target: Target,
+        stored: dict[str, Array],
+    ) -> None:
         self.groups, self.fuser, self.inputs, self.target, self.stored = groups, fuser, inputs, target, stored
         self.slots: list[Slot] = []
         self.place: dict[str, tuple[int, int]] = {}  # buffer name -> slot, offset
@@ -52,8 +59,17 @@ class _Maker:
         self._scratch(list(stored_outputs.values()))
         dispatches = tuple(self._dispatch(g) for g in self.groups)
         readbacks, staging = self._readbacks(outputs, stored_outputs)
-        return Plan(tuple(self.kernel_list), dispatches, tuple(self.slots), constants, uploads, readbacks, known,
-                    bytes(self.uniforms), staging)
+        return Plan(
+            tuple(self.kernel_list),
+            dispatches,
+            tuple(self.slots),
+            constants,
+            uploads,
+            readbacks,
+            known,
+            bytes(self.uniforms),
+            staging,
+        )
 
     def _uploads(self, extra: Sequence[Buffer]) -> tuple[Upload, ...]:
         used = {name for g in self.groups for name in g.text.reads} | {b.name for b in extra}
@@ -82,7 +98,9 @@ class _Maker:
                 data = self.stored[buffer.name] = to_storage(buffer.data, storage)
             self.place[buffer.name] = (len(self.slots), 0)
             result.append(Constant(buffer.name, len(self.slots), storage, buffer.shape, data))
-            self.slots.append(Slot(buffer_bytes(buffer, self.target.f16), "constant", -1, len(self.groups), buffer.name))
+            self.slots.append(
+                Slot(buffer_bytes(buffer, self.target.f16), "constant", -1, len(self.groups), buffer.name)
+            )
         return tuple(result)
 
     def _scratch(self, outputs: Sequence[Buffer]) -> None:
@@ -114,7 +132,9 @@ class _Maker:
         key = (text, bindings)
         if key not in self.kernels:
             self.kernels[key] = len(self.kernel_list)
-            self.kernel_list.append(Kernel(g.text.name, text, bindings, g.text.requires(), g.launch.workgroup, g.launch.workgroup_bytes))
+            self.kernel_list.append(
+                Kernel(g.text.name, text, bindings, g.text.requires(), g.launch.workgroup, g.launch.workgroup_bytes)
+            )
         data = g.text.uniform_bytes()
         data += bytes(-len(data) % 16)
         self.uniforms += bytes(-len(self.uniforms) % self.target.offset_align)
@@ -128,11 +148,15 @@ class _Maker:
             total += size
         return Dispatch(self.kernels[key], g.launch.groups, tuple(windows), tuple(g.text.nodes), g.launch.flops, total)
 
-    def _readbacks(self, outputs: Mapping[str, Tensor], buffers: Mapping[str, Buffer]) -> tuple[tuple[Readback, ...], int]:
+    def _readbacks(
+        self, outputs: Mapping[str, Tensor], buffers: Mapping[str, Buffer]
+    ) -> tuple[tuple[Readback, ...], int]:
         result, at = [], 0
         for name, x in outputs.items():
             size = buffer_bytes(x, self.target.f16) if x.size else 0
             slot, offset = self.place[buffers[name].name]
-            result.append(Readback(name, slot, offset, size, at, storage_type(x.dtype, self.target.f16), int(x.dtype), x.shape))
+            result.append(
+                Readback(name, slot, offset, size, at, storage_type(x.dtype, self.target.f16), int(x.dtype), x.shape)
+            )
             at += -(-size // 8) * 8
         return tuple(result), max(8, at)

@@ -35,7 +35,9 @@ def _body(walk: Walk, graph: ir.Graph, bound: dict[str, Value]) -> list[Value]:
     from .lower import Step, attributes_of
 
     if id(graph) not in walk.graph.inner:
-        walk.graph.inner[id(graph)] = [Step(n, attributes_of(n), n.name or (n.outputs[0].name or n.op_type)) for n in graph]
+        walk.graph.inner[id(graph)] = [
+            Step(n, attributes_of(n), n.name or (n.outputs[0].name or n.op_type)) for n in graph
+        ]
         for name, value in graph.initializers.items():
             assert value.const_value is not None
             walk.graph.constants[name] = value.const_value.numpy()
@@ -83,5 +85,7 @@ def _stack(walk: Walk, node: str, values: Sequence[Value]) -> Value:
     parts = [v if isinstance(v, Tensor) else walk.lift(v, node) for v in values]
     rows: list[Tensor] = [reshaped(p, (1, *p.shape), node) for p in parts]
     while len(rows) > 1:
-        rows = [Concat(rows[i : i + 6], 0, node) if len(rows[i : i + 6]) > 1 else rows[i] for i in range(0, len(rows), 6)]
+        rows = [
+            Concat(rows[i : i + 6], 0, node) if len(rows[i : i + 6]) > 1 else rows[i] for i in range(0, len(rows), 6)
+        ]
     return rows[0]

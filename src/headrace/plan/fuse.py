@@ -168,7 +168,9 @@ class Fuser:
                     cone.fusable.append(x)
                 cone.leaves[x.serial] = x
                 continue
-            if x is not root and (x.serial in self.buffers or isinstance(x, Buffer) or shared and self._store_shared(x)):
+            if x is not root and (
+                x.serial in self.buffers or isinstance(x, Buffer) or (shared and self._store_shared(x))
+            ):
                 cone.leaves[x.serial] = x
                 continue
             for y in x.inputs:
@@ -280,7 +282,7 @@ class Fuser:
             shared = self._uses.get(y.serial, 0) > 1
             stored = isinstance(y, Result | Buffer) or y.serial in self.buffers or y.serial in self._forced
             if not stored:
-                stored = self._epilogue(y) is not None or shared and self._store_shared(y)
+                stored = self._epilogue(y) is not None or (shared and self._store_shared(y))
             if not stored and reuse and not (isinstance(y, View) and y.back is None):
                 stored = self._cost(y) - 2 > PROLOGUE_COST
             if stored:
@@ -308,7 +310,9 @@ class Fuser:
             group, again = self._emit(roots, heavy, paths)
             if not again:
                 return group
-        raise DeviceError(f"Node {roots[0].node!r}: no kernel within {self.target.storage_buffers} storage buffers was found.")
+        raise DeviceError(
+            f"Node {roots[0].node!r}: no kernel within {self.target.storage_buffers} storage buffers was found."
+        )
 
     def _emit(self, roots: list[Tensor], heavy: Heavy | None, paths: dict[int, tuple[View, ...]]) -> tuple[Group, bool]:
         hidden = {r.serial for r in roots}
@@ -342,7 +346,12 @@ class Fuser:
         stack, seen = list(tops), set()
         while stack:
             x = stack.pop()
-            if x.serial in seen or x.serial in self.buffers and x.serial not in hidden or isinstance(x, Result | Buffer):
+            if (
+                x.serial in seen
+                or (x.serial in self.buffers
+                and x.serial not in hidden)
+                or isinstance(x, Result | Buffer)
+            ):
                 continue
             seen.add(x.serial)
             reads = len(self._reads(x))
@@ -350,8 +359,10 @@ class Fuser:
                 best = max(best or (0, x), (reads, x), key=lambda p: p[0])
             stack += x.inputs
         if best is None:
-            raise DeviceError(f"Node {tops[0].node!r} reads more tensors than the {self.target.storage_buffers} storage "
-                              "buffers that the device allows a kernel.")
+            raise DeviceError(
+                f"Node {tops[0].node!r} reads more tensors than the {self.target.storage_buffers} storage "
+                "buffers that the device allows a kernel."
+            )
         self.notes.append(Note("lower", best[1].node, "stored first: its reader would need too many buffers"))
         self._demand(best[1])
 
@@ -364,7 +375,7 @@ class Fuser:
             seen.add(y.serial)
             if y.serial in self._bound:
                 continue
-            if y is not x and y.serial in self.buffers or isinstance(y, Result | Buffer):
+            if (y is not x and y.serial in self.buffers) or isinstance(y, Result | Buffer):
                 found.add(y.serial)
             else:
                 stack += y.inputs

@@ -81,17 +81,33 @@ def _two(f: Callable[..., Any]) -> Fast:
 
 
 FAST: dict[str, Fast] = {
-    "Gather": _gather, "Unsqueeze": _unsqueeze, "Slice": _slice, "Reshape": _reshape, "Squeeze": _squeeze, "Cast": _cast,
-    "Div": _divide, "Add": _two(np.add), "Sub": _two(np.subtract), "Mul": _two(np.multiply), "Equal": _two(np.equal),
-    "Less": _two(np.less), "Greater": _two(np.greater), "And": _two(np.logical_and), "Or": _two(np.logical_or),
-    "GreaterOrEqual": _two(np.greater_equal), "LessOrEqual": _two(np.less_equal),
+    "Gather": _gather,
+    "Unsqueeze": _unsqueeze,
+    "Slice": _slice,
+    "Reshape": _reshape,
+    "Squeeze": _squeeze,
+    "Cast": _cast,
+    "Div": _divide,
+    "Add": _two(np.add),
+    "Sub": _two(np.subtract),
+    "Mul": _two(np.multiply),
+    "Equal": _two(np.equal),
+    "Less": _two(np.less),
+    "Greater": _two(np.greater),
+    "And": _two(np.logical_and),
+    "Or": _two(np.logical_or),
+    "GreaterOrEqual": _two(np.greater_equal),
+    "LessOrEqual": _two(np.less_equal),
     "Concat": lambda x, a: np.concatenate([v for v in x if v is not None], axis=a.get("axis", 1)),
     "Where": lambda x, a: np.where(x[0], x[1], x[2]),  # type: ignore[arg-type, call-overload]
     "Transpose": lambda x, a: np.transpose(x[0], a.get("perm")),  # type: ignore[arg-type]
     "Expand": lambda x, a: np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, tuple(map(int, x[1])))),  # type: ignore[union-attr, arg-type]
     "Range": lambda x, a: np.arange(x[0].reshape(()), x[1].reshape(()), x[2].reshape(()), dtype=x[0].dtype),  # type: ignore[union-attr]
-    "Not": lambda x, a: np.logical_not(x[0]), "Identity": lambda x, a: x[0],
-    "Floor": lambda x, a: np.floor(x[0]), "Ceil": lambda x, a: np.ceil(x[0]), "Neg": lambda x, a: np.negative(x[0]),  # type: ignore[arg-type]
+    "Not": lambda x, a: np.logical_not(x[0]),
+    "Identity": lambda x, a: x[0],
+    "Floor": lambda x, a: np.floor(x[0]),
+    "Ceil": lambda x, a: np.ceil(x[0]),
+    "Neg": lambda x, a: np.negative(x[0]),  # type: ignore[arg-type]
 }
 
 

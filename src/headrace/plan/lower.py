@@ -51,7 +51,9 @@ class Graph:
     packings: dict[str, Array] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     inner: dict[int, list[Step]] = field(default_factory=dict)
-    computed: dict[tuple[Any, ...], list[Array]] = field(default_factory=dict)  # large known results, by what they came from
+    computed: dict[tuple[Any, ...], list[Array]] = field(
+        default_factory=dict
+    )  # large known results, by what they came from
     held: list[Array] = field(default_factory=list)
 
 
@@ -85,7 +87,9 @@ def prepare_graph(model: Model) -> Graph:
         assert value.const_value is not None
         graph.constants[name] = value.const_value.numpy()
     for node in model.graph:
-        step = Step(node, attributes_of(node), node.name or (node.outputs[0].name if node.outputs else "") or node.op_type)
+        step = Step(
+            node, attributes_of(node), node.name or (node.outputs[0].name if node.outputs else "") or node.op_type
+        )
         if not _fold_constant(graph, step):
             graph.steps.append(step)
     graph.names = {id(a): n for n, a in graph.constants.items()}
@@ -100,7 +104,11 @@ def _fold_constant(graph: Graph, step: Step) -> bool:
             return False
         graph.constants[_out(node)] = value
         return True
-    if node.op_type in RANDOM or node.op_type in INLINE or not all(v is None or v.name in graph.constants for v in node.inputs):
+    if (
+        node.op_type in RANDOM
+        or node.op_type in INLINE
+        or not all(v is None or v.name in graph.constants for v in node.inputs)
+    ):
         return False
     try:
         inputs = [None if v is None else graph.constants[v.name or ""] for v in node.inputs]
@@ -113,7 +121,12 @@ def _fold_constant(graph: Graph, step: Step) -> bool:
 
 def constant_value(attributes: Mapping[str, Any]) -> Array | None:
     """The value of a Constant node; None for strings and sparse tensors."""
-    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+    for name, dtype in (
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
         if name in attributes:
             return np.asarray(attributes[name], dtype)
     value = attributes.get("value")
@@ -142,9 +155,9 @@ def host_inputs(graph: Graph) -> set[str]:
         seen.add(name)
         if name in inputs:
             found.add(name)
-        step = made.get(name)
-        if step is not None and step.node.op_type not in ("Shape", "Size"):
-            stack += [v.name or "" for v in step.node.inputs if v is not None]
+        maker = made.get(name)
+        if maker is not None and maker.node.op_type not in ("Shape", "Size"):
+            stack += [v.name or "" for v in maker.node.inputs if v is not None]
     return found
 
 
@@ -176,8 +189,14 @@ class Walk:
             return value
         if value_type(value.dtype) is None:
             raise Refuse(f"input {name!r} is {value.dtype.name.lower()}")
-        if value.dtype in (ir.DataType.DOUBLE, ir.DataType.BFLOAT16) or value.dtype == ir.DataType.FLOAT16 and not self.target.f16:
-            self.notes.append(Note("lower", "", f"{name!r} is {value.dtype.name.lower()}: the device computes it in float32"))
+        if (
+            value.dtype in (ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
+            or (value.dtype == ir.DataType.FLOAT16
+            and not self.target.f16)
+        ):
+            self.notes.append(
+                Note("lower", "", f"{name!r} is {value.dtype.name.lower()}: the device computes it in float32")
+            )
         return Buffer(f"input:{name}", value.shape, value.dtype)
 
     def lookup(self, name: str) -> Value:
@@ -205,7 +224,9 @@ class Walk:
     def _captures(self, step: Step) -> bool:
         if not self._waiting or step.node.op_type not in INLINE:
             return False
-        return any(v is not None and v.name in self._waiting for g in _subgraphs(step) for n in g.all_nodes() for v in n.inputs)
+        return any(
+            v is not None and v.name in self._waiting for g in _subgraphs(step) for n in g.all_nodes() for v in n.inputs
+        )
 
     def _postpone(self, step: Step) -> None:
         self.pending.append(step)
@@ -231,8 +252,17 @@ class Walk:
         entry = OPS.get((node.domain, node.op_type))
         if entry is None:
             raise Refuse("no kernel for this operator")
-        call = Call(step.name, node.op_type, list(inputs), step.attributes, self.graph.model.opset, self.target,
-                    len(node.outputs), self.lift, self.name_of)
+        call = Call(
+            step.name,
+            node.op_type,
+            list(inputs),
+            step.attributes,
+            self.graph.model.opset,
+            self.target,
+            len(node.outputs),
+            self.lift,
+            self.name_of,
+        )
         result = entry.lower(call)
         return [result] if isinstance(result, Tensor | np.ndarray) else result
 
@@ -240,7 +270,10 @@ class Walk:
         if step.node.op_type in ("ConstantOfShape", "Shape", "Size"):
             return None
         arrays = [v if isinstance(v, np.ndarray) else None for v in inputs]
-        key = (id(step.node), *(None if a is None else (a.shape, a.tobytes()) if a.size <= SMALL else id(a) for a in arrays))
+        key = (
+            id(step.node),
+            *(None if a is None else (a.shape, a.tobytes()) if a.size <= SMALL else id(a) for a in arrays),
+        )
         values = self.graph.computed.get(key)
         if values is None:
             try:

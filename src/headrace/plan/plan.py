@@ -156,15 +156,26 @@ def _plain(plan: Plan) -> dict[str, Any]:
     return {
         "version": VERSION,
         "kernels": [asdict(k) for k in plan.kernels],
-        "dispatches": [[d.kernel, d.groups, [[b.slot, b.offset, b.size] for b in d.bindings], d.nodes, d.flops, d.bytes]
-                       for d in plan.dispatches],
+        "dispatches": [
+            [d.kernel, d.groups, [[b.slot, b.offset, b.size] for b in d.bindings], d.nodes, d.flops, d.bytes]
+            for d in plan.dispatches
+        ],
         "slots": [asdict(s) for s in plan.slots],
-        "constants": [{"key": c.key, "slot": c.slot, "storage": c.storage, "shape": c.shape, "data": _inline(c.data)}
-                      for c in plan.constants],
+        "constants": [
+            {"key": c.key, "slot": c.slot, "storage": c.storage, "shape": c.shape, "data": _inline(c.data)}
+            for c in plan.constants
+        ],
         "uploads": [asdict(u) for u in plan.uploads],
         "readbacks": [asdict(r) for r in plan.readbacks],
-        "known": [{"name": n, "dtype": int(ir.DataType.from_numpy(a.dtype)), "shape": a.shape,
-                   "data": base64.b64encode(np.ascontiguousarray(a).tobytes()).decode()} for n, a in plan.known],
+        "known": [
+            {
+                "name": n,
+                "dtype": int(ir.DataType.from_numpy(a.dtype)),
+                "shape": a.shape,
+                "data": base64.b64encode(np.ascontiguousarray(a).tobytes()).decode(),
+            }
+            for n, a in plan.known
+        ],
         "uniforms": base64.b64encode(plan.uniforms).decode(),
         "staging_bytes": plan.staging_bytes,
         "host_steps": [asdict(h) for h in plan.host_steps],
@@ -194,7 +205,9 @@ def _known(k: Mapping[str, Any]) -> tuple[str, Array]:
 def _plan(d: Mapping[str, Any], supplied: Mapping[str, Array]) -> Plan:
     if d["version"] != VERSION:
         raise ValueError(f"This plan has version {d['version']}; this headrace reads version {VERSION}.")
-    dispatches = (Dispatch(k, tuple(g), tuple(Binding(*b) for b in bs), tuple(n), f, by) for k, g, bs, n, f, by in d["dispatches"])
+    dispatches = (
+        Dispatch(k, tuple(g), tuple(Binding(*b) for b in bs), tuple(n), f, by) for k, g, bs, n, f, by in d["dispatches"]
+    )
     return Plan(
         tuple(Kernel(**_tuples(k)) for k in d["kernels"]),
         tuple(dispatches),

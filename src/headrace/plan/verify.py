@@ -16,8 +16,14 @@ def verify_plan(plan: Plan, target: Target = DEFAULT) -> None:
     """Raise DeviceError if `plan` breaks a limit of `target` or a rule of WebGPU; the message lists all that is wrong."""
     wrong = [*_slots(plan, target), *_kernels(plan, target), *_transfers(plan)]
     for i, d in enumerate(plan.dispatches):
-        wrong += [f"dispatch {i} ({plan.kernels[d.kernel].name}, {', '.join(d.nodes) or 'no node'}): {text}"
-                  for text in _dispatch(plan, d, target)] if 0 <= d.kernel < len(plan.kernels) else [f"dispatch {i}: no kernel {d.kernel}"]
+        wrong += (
+            [
+                f"dispatch {i} ({plan.kernels[d.kernel].name}, {', '.join(d.nodes) or 'no node'}): {text}"
+                for text in _dispatch(plan, d, target)
+            ]
+            if 0 <= d.kernel < len(plan.kernels)
+            else [f"dispatch {i}: no kernel {d.kernel}"]
+        )
     if wrong:
         raise DeviceError("The plan does not fit the device:\n" + "\n".join(f"  {w}" for w in wrong))
     if plan.next:
@@ -92,8 +98,13 @@ def _transfers(plan: Plan) -> Iterator[str]:
         if u.offset % 4 or u.size <= 0 or u.size % 4 or u.offset + u.size > plan.slots[u.slot].size:
             yield f"upload of {u.name} ({u.offset}+{u.size}) does not fit its slot"
     for r in plan.readbacks:
-        if r.size and (r.offset % 4 or r.target % 4 or r.size % 4 or r.offset + r.size > plan.slots[r.slot].size
-                       or r.target + r.size > plan.staging_bytes):
+        if r.size and (
+            r.offset % 4
+            or r.target % 4
+            or r.size % 4
+            or r.offset + r.size > plan.slots[r.slot].size
+            or r.target + r.size > plan.staging_bytes
+        ):
             yield f"readback of {r.name} ({r.offset}+{r.size}) does not fit"
     for c in plan.constants:
         if c.data.nbytes > plan.slots[c.slot].size:

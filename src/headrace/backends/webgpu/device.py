@@ -43,7 +43,9 @@ class Device:
     def check(self) -> None:
         """Raise DeviceError if the device was lost."""
         if self.lost:
-            raise DeviceError(f"The device {self.name} was lost ({self.lost}). Create a new session: it opens the device again.")
+            raise DeviceError(
+                f"The device {self.name} was lost ({self.lost}). Create a new session: it opens the device again."
+            )
 
 
 @contextlib.contextmanager
@@ -79,7 +81,12 @@ _RANK = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 5}
 
 def _info(adapter: Any) -> AdapterInfo:
     info = adapter.info
-    return AdapterInfo(info.get("device", ""), info.get("backend_type", ""), info.get("adapter_type", ""), info.get("adapter_type") == "CPU")
+    return AdapterInfo(
+        info.get("device", ""),
+        info.get("backend_type", ""),
+        info.get("adapter_type", ""),
+        info.get("adapter_type") == "CPU",
+    )
 
 
 def adapters() -> list[AdapterInfo]:
@@ -98,8 +105,10 @@ def open_device(adapter: str | None = None) -> Device:
         chosen = [a for a in names if adapter is None or adapter.lower() in _info(a).name.lower()]
         if not chosen:
             listed = ", ".join(_info(a).name for a in names) or "none"
-            raise DeviceError(f"No WebGPU adapter{f' called {adapter!r}' if adapter else ''} was found (adapters here: {listed}). "
-                              "WebGPU needs a Vulkan, Metal or DX12 driver; on Linux without a GPU, Mesa's lavapipe is one.")
+            raise DeviceError(
+                f"No WebGPU adapter{f' called {adapter!r}' if adapter else ''} was found (adapters here: {listed}). "
+                "WebGPU needs a Vulkan, Metal or DX12 driver; on Linux without a GPU, Mesa's lavapipe is one."
+            )
         name = _info(chosen[0]).name
         device = _open.get(name)
         if device is None or device.lost:
@@ -121,8 +130,14 @@ def _request(adapter: Any, name: str) -> Device:
     except Exception as error:  # wgpu-py raises what the driver says, of several kinds
         raise DeviceError(f"The adapter {name!r} gave no device: {error}") from error
     has = set(handle.features)
-    target = Target(name, adapter.info.get("adapter_type") == "CPU", "shader-f16" in has, "timestamp-query" in has,
-                    binding_bytes=int(handle.limits["max-storage-buffer-binding-size"]), buffer_bytes=int(handle.limits["max-buffer-size"]))
+    target = Target(
+        name,
+        adapter.info.get("adapter_type") == "CPU",
+        "shader-f16" in has,
+        "timestamp-query" in has,
+        binding_bytes=int(handle.limits["max-storage-buffer-binding-size"]),
+        buffer_bytes=int(handle.limits["max-buffer-size"]),
+    )
     return Device(handle, target, name)
 
 

@@ -17,9 +17,9 @@ from ...dtypes import Array, OutOfRange, from_storage, storage_type, to_storage
 from ...errors import DeviceError, InputError, UnsupportedOpError
 from ...kernels.expr import Tensor
 from ...model import Model, Note
+from ...ops import Refuse
 from ...plan import HostStep, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph
 from ...plan.lower import Step, unsupported
-from ...ops import Refuse
 from .device import Device, open_device, release
 from .host_step import HostNode
 from .player import Pool, Prepared
@@ -73,12 +73,22 @@ class WebGpuExecutable:
         DeviceError: no such adapter, or no device from it.
     """
 
-    def __init__(self, model: Model, *, fallback: bool = True, host_nodes: Iterable[str] = (), adapter: str | None = None,
-                 threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        fallback: bool = True,
+        host_nodes: Iterable[str] = (),
+        adapter: str | None = None,
+        threads: int | None = None,
+    ) -> None:
         self.fallback, self.host_nodes, self.threads = fallback, tuple(host_nodes), threads
         self.device = open_device(adapter)
         if self.device.target.software and adapter is None:
-            warnings.warn(f"WebGPU runs on a software adapter ({self.device.name}): right, but slower than device='cpu'.", stacklevel=2)
+            warnings.warn(
+                f"WebGPU runs on a software adapter ({self.device.name}): right, but slower than device='cpu'.",
+                stacklevel=2,
+            )
         self._graph = prepare_graph(model)
         self._host_inputs = host_inputs(self._graph)
         self._pool = Pool(self.device)
@@ -99,7 +109,9 @@ class WebGpuExecutable:
         """What lowering had to say, once each."""
         return list(self._notes)
 
-    def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], keep_on_device: bool = False) -> list[Any]:
+    def run(
+        self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], keep_on_device: bool = False
+    ) -> list[Any]:
         """Outputs in order, as numpy arrays, or as DeviceArrays with `keep_on_device`.
 
         Raises:
@@ -147,7 +159,9 @@ class WebGpuExecutable:
                 done[n] = values[n]
         return done
 
-    def _play(self, segment: Segment, values: dict[str, Any], done: dict[str, Any], names: Sequence[str], keep: bool) -> None:
+    def _play(
+        self, segment: Segment, values: dict[str, Any], done: dict[str, Any], names: Sequence[str], keep: bool
+    ) -> None:
         prepared = segment.prepared
         plan = prepared.plan
         feeds: dict[str, Any] = {}
@@ -174,9 +188,15 @@ class WebGpuExecutable:
             if r.name in names:
                 done[r.name] = value
 
-    def _segment(self, stage: int, names: Sequence[str], values: Mapping[str, Any], steps: list[Step] | None) -> Segment:
+    def _segment(
+        self, stage: int, names: Sequence[str], values: Mapping[str, Any], steps: list[Step] | None
+    ) -> Segment:
         inputs = self._inputs(stage, values, steps)
-        key = (stage, tuple(names), tuple((n, v.tobytes(), v.shape) if isinstance(v, np.ndarray) else (n, v) for n, v in inputs.items()))
+        key = (
+            stage,
+            tuple(names),
+            tuple((n, v.tobytes(), v.shape) if isinstance(v, np.ndarray) else (n, v) for n, v in inputs.items()),
+        )
         found = self._segments.get(key)
         if found is None:
             with _collection_paused():
@@ -193,7 +213,7 @@ class WebGpuExecutable:
             if wanted is not None and name not in wanted:
                 continue
             small = isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= 64
-            if isinstance(value, np.ndarray) and (name in self._host_inputs or stage > 0 and small):
+            if isinstance(value, np.ndarray) and (name in self._host_inputs or (stage > 0 and small)):
                 result[name] = value
             else:
                 dtype = value.onnx_dtype if isinstance(value, DeviceArray) else ir.DataType.from_numpy(value.dtype)
@@ -225,7 +245,9 @@ class WebGpuExecutable:
         self._notes.update(dict.fromkeys([*lowered.notes, *notes]))
         return Segment(Prepared(plan, self._pool), host, lowered.pending, tuple(sorted(later)))
 
-    def _needed(self, refused: Sequence[tuple[Step, str]], pending: Sequence[Step], names: set[str]) -> list[tuple[Step, str]]:
+    def _needed(
+        self, refused: Sequence[tuple[Step, str]], pending: Sequence[Step], names: set[str]
+    ) -> list[tuple[Step, str]]:
         """Refused nodes that the wanted outputs need."""
         made = {v.name: s for s in [*pending, *(s for s, _ in refused)] for v in s.node.outputs}
         needed: set[int] = set()

@@ -50,7 +50,10 @@ class HostNode:
 
         node = ir.to_proto(self.step.node)
         assert isinstance(node, onnx.NodeProto)
-        inputs = [onnx.helper.make_tensor_value_info(n, int(ir.DataType.from_numpy(a.dtype)), [None] * a.ndim) for n, a in feeds.items()]
+        inputs = [
+            onnx.helper.make_tensor_value_info(n, int(ir.DataType.from_numpy(a.dtype)), [None] * a.ndim)
+            for n, a in feeds.items()
+        ]
         outputs = [onnx.ValueInfoProto(name=v.name) for v in self.step.node.outputs if v.name]
         graph = onnx.helper.make_graph([node], "host", inputs, outputs)
         opsets = [onnx.helper.make_opsetid(d, v) for d, v in self.graph.model.graph.opset_imports.items()]
@@ -70,6 +73,8 @@ def _captured(step: Step) -> list[str]:
         inside = {v.name for v in value.inputs} | set(value.initializers)
         for n in value.all_nodes():
             inside.update(v.name for v in n.outputs)
-        found.update((v.name or "", None) for n in value.all_nodes() for v in n.inputs if v is not None and v.name not in inside)
+        found.update(
+            (v.name or "", None) for n in value.all_nodes() for v in n.inputs if v is not None and v.name not in inside
+        )
         found.update((v.name or "", None) for v in value.outputs if v.name not in inside)
     return list(found)

@@ -31,7 +31,9 @@ class Pool:
         """The buffer of a constant, written the first time."""
         buffer = self.constants.get(key)
         if buffer is None:
-            buffer = self.constants[key] = self.device.handle.create_buffer_with_data(data=_padded(data, size), usage=_usage().STORAGE | _usage().COPY_SRC)
+            buffer = self.constants[key] = self.device.handle.create_buffer_with_data(
+                data=_padded(data, size), usage=_usage().STORAGE | _usage().COPY_SRC
+            )
         return buffer
 
     def scratches(self, sizes: list[int]) -> list[Any]:
@@ -49,7 +51,9 @@ class Pool:
         return result
 
     def _make(self, size: int) -> Any:
-        return self.device.handle.create_buffer(size=size, usage=_usage().STORAGE | _usage().COPY_SRC | _usage().COPY_DST)
+        return self.device.handle.create_buffer(
+            size=size, usage=_usage().STORAGE | _usage().COPY_SRC | _usage().COPY_DST
+        )
 
     def drop(self) -> None:
         """Forget all buffers; wgpu frees each after the last submit that uses it."""
@@ -77,7 +81,11 @@ class Prepared:
         handle = self.device.handle
         self.pipelines = [pipeline(self.device, k) for k in plan.kernels]
         self.uniforms = handle.create_buffer_with_data(data=plan.uniforms or bytes(16), usage=_usage().UNIFORM)
-        self.staging = handle.create_buffer(size=plan.staging_bytes, usage=_usage().MAP_READ | _usage().COPY_DST) if plan.readbacks else None
+        self.staging = (
+            handle.create_buffer(size=plan.staging_bytes, usage=_usage().MAP_READ | _usage().COPY_DST)
+            if plan.readbacks
+            else None
+        )
         self.input: Any = None
         self.generation = -1
         self.steps: list[tuple[Any, Any, tuple[int, int, int]]] = []
@@ -96,13 +104,24 @@ class Prepared:
                 self.buffers.append(self.pool.constant(data[i].key, data[i].data, s.size))
             else:
                 if self.input is None:
-                    self.input = handle.create_buffer(size=s.size, usage=_usage().STORAGE | _usage().COPY_DST | _usage().COPY_SRC)
+                    self.input = handle.create_buffer(
+                        size=s.size, usage=_usage().STORAGE | _usage().COPY_DST | _usage().COPY_SRC
+                    )
                 self.buffers.append(self.input)
         self.steps = []
         for d in plan.dispatches:
             pipe, layout = self.pipelines[d.kernel]
-            entries = [{"binding": n, "resource": {"buffer": self.uniforms if b.slot < 0 else self.buffers[b.slot], "offset": b.offset, "size": b.size}}
-                       for n, b in enumerate(d.bindings)]
+            entries = [
+                {
+                    "binding": n,
+                    "resource": {
+                        "buffer": self.uniforms if b.slot < 0 else self.buffers[b.slot],
+                        "offset": b.offset,
+                        "size": b.size,
+                    },
+                }
+                for n, b in enumerate(d.bindings)
+            ]
             self.steps.append((pipe, handle.create_bind_group(layout=layout, entries=entries), d.groups))
         self.generation = self.pool.generation
 
@@ -169,7 +188,9 @@ class Prepared:
         """Copy the outputs to buffers of their own, submit, and return the buffers by output name."""
         kept = {}
         for r in self.plan.readbacks:
-            kept[r.name] = self.device.handle.create_buffer(size=max(4, r.size), usage=_usage().STORAGE | _usage().COPY_SRC | _usage().COPY_DST)
+            kept[r.name] = self.device.handle.create_buffer(
+                size=max(4, r.size), usage=_usage().STORAGE | _usage().COPY_SRC | _usage().COPY_DST
+            )
             if r.size:
                 encoder.copy_buffer_to_buffer(self.buffers[r.slot], r.offset, kept[r.name], 0, r.size)
         self.device.handle.queue.submit([encoder.finish()])
@@ -203,7 +224,12 @@ def _compile(device: Device, kernel: Kernel) -> tuple[Any, Any]:
         module = handle.create_shader_module(code=code)
     except Exception as error:  # wgpu-py raises GPUError kinds; a kernel that does not compile is our own mistake
         raise DeviceError(f"Kernel {kernel.name} does not compile: {error}") from error
-    entries = [{"binding": n, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": _BINDINGS[b]}} for n, b in enumerate(kernel.bindings)]
+    entries = [
+        {"binding": n, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": _BINDINGS[b]}}
+        for n, b in enumerate(kernel.bindings)
+    ]
     layout = handle.create_bind_group_layout(entries=entries)
     layouts = handle.create_pipeline_layout(bind_group_layouts=[layout])
-    return handle.create_compute_pipeline(layout=layouts, compute={"module": module, "entry_point": kernel.entry}), layout
+    return handle.create_compute_pipeline(
+        layout=layouts, compute={"module": module, "entry_point": kernel.entry}
+    ), layout
