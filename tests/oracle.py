@@ -39,7 +39,7 @@ def conv_transpose(
     begin: Sequence[int] | None = None,
     output: Sequence[int],
 ) -> np.ndarray:
-    """Scatter every input element times the kernel to output[t·stride + k·dilation - begin], of the given output size."""
+    """Scatter every input element times the kernel to output[t·stride + k·dilation - begin], output as given."""
     x, w = x.astype(np.float64), w.astype(np.float64)
     spatial = x.ndim - 2
     dilations, begin = dilations or [1] * spatial, begin or [0] * spatial

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import onnx
 import pytest
@@ -22,6 +24,11 @@ def good() -> onnx.ModelProto:
 
 def session(model):
     return headrace.InferenceSession(model, device="cpu")
+
+
+def run_fails(model, x):
+    with pytest.raises(headrace.HeadraceError), session(model) as s:
+        s.run(None, {"x": x})
 
 
 @pytest.mark.parametrize("content", [b"", b"\0", b"not a model", b"\x08", b"PK\x03\x04" * 100, b"\xff" * 64])
@@ -93,22 +100,16 @@ def test_undefined_names():
 
 @pytest.mark.parametrize("strides", [[0], [-1], [2, 2]])
 def test_bad_attributes(strides):
-    with pytest.raises(headrace.HeadraceError):
-        with session(one_node("ConvTranspose", (1, 3, 5), normal((3, 2, 4)), strides=strides)) as s:
-            s.run(None, {"x": normal((1, 3, 5))})
+    run_fails(one_node("ConvTranspose", (1, 3, 5), normal((3, 2, 4)), strides=strides), normal((1, 3, 5)))
 
 
 @pytest.mark.parametrize("dims", [(-1, 3, 5), (1, 3, -5)])
 def test_negative_dimensions(dims):
-    with pytest.raises(headrace.HeadraceError):
-        with session(one_node("ConvTranspose", dims, normal((3, 2, 4)))) as s:
-            s.run(None, {"x": normal((1, 3, 5))})
+    run_fails(one_node("ConvTranspose", dims, normal((3, 2, 4))), normal((1, 3, 5)))
 
 
 def test_weights_that_do_not_fit():
-    with pytest.raises(headrace.HeadraceError):
-        with session(one_node("ConvTranspose", (1, 5, 5), normal((3, 2, 4)))) as s:
-            s.run(None, {"x": normal((1, 5, 5))})
+    run_fails(one_node("ConvTranspose", (1, 5, 5), normal((3, 2, 4))), normal((1, 5, 5)))
 
 
 def test_wrong_dtype_of_a_weight():
@@ -166,10 +167,8 @@ def test_mutated_files(tmp_path, data):
             content[at:at] = data.draw(st.binary(min_size=1, max_size=8))
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
-    try:
+    with contextlib.suppress(headrace.HeadraceError):
         load(path)
-    except headrace.HeadraceError:
-        pass
 
 
 def test_weights_mapped_from_the_model_file(tmp_path):

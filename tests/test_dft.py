@@ -1,4 +1,4 @@
-"""DFT-shaped weights: recognised from their numbers, run as FFT, right to rounding; and what must not be taken for one."""
+"""DFT-shaped weights: recognised by their numbers, run as FFT, right to rounding; what must not be."""
 
 from __future__ import annotations
 

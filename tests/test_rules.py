@@ -26,9 +26,11 @@ def same_values(model: onnx.ModelProto, rewritten: onnx.ModelProto, *shapes) -> 
     feeds = {v.name: normal(s, i) for i, (v, s) in enumerate(zip(model.graph.input, shapes, strict=True))}
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    run = lambda m: ort.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(
-        None, feeds
-    )  # noqa: E731
+
+    def run(m: onnx.ModelProto) -> list[np.ndarray]:
+        session = ort.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return session.run(None, feeds)
+
     onnx.checker.check_model(rewritten, full_check=True)
     for got, want in zip(run(rewritten), run(model), strict=True):
         oracle.assert_close(got, want.astype(np.float64), 200)

@@ -37,7 +37,7 @@ def test_errors_are_one_tree():
 
 
 def test_importing_headrace_is_light():
-    code = "import sys, headrace; print([m for m in ('jax', 'torch', 'wgpu', 'matplotlib', 'openvino') if m in sys.modules])"
+    code = "import sys, headrace; print([m for m in ('jax', 'torch', 'wgpu', 'openvino') if m in sys.modules])"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
@@ -257,9 +257,11 @@ def test_functions_are_inlined():
         "local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 20)]
     )
     graph = helper.make_graph(
-        [helper.make_node("Twice", ["x"], ["y"], domain="local")], "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
-    )  # fmt: skip
+        [helper.make_node("Twice", ["x"], ["y"], domain="local")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
     model = helper.make_model(graph, functions=[body], opset_imports=opsets, ir_version=10)
     with headrace.InferenceSession(model, device="cpu") as session:
@@ -290,7 +292,7 @@ def test_optimize_over_its_own_source(tmp_path):
     with headrace.InferenceSession(path, device="cpu") as session:
         want = session.run(None, {"x": x})[0]
     headrace.optimize(path, path)
-    assert not numpy_helper.to_array(onnx.load(path).graph.initializer[0]).size == 0
+    assert numpy_helper.to_array(onnx.load(path).graph.initializer[0]).size
     with headrace.InferenceSession(path, device="cpu") as session:
         oracle.assert_close(session.run(None, {"x": x})[0], want.astype(np.float64), 256)
 

@@ -233,8 +233,15 @@ def bench(
 
 
 def _as_dict(result: Result) -> dict[str, Any]:
-    return {"case": result.name, "device": result.device, "flops": result.flops, "ms": dict(result.ms),
-            "spread_ms": {n: list(s) for n, s in result.spread.items()}, "error": dict(result.errors), "notes": list(result.notes)}  # fmt: skip
+    return {
+        "case": result.name,
+        "device": result.device,
+        "flops": result.flops,
+        "ms": dict(result.ms),
+        "spread_ms": {name: list(spread) for name, spread in result.spread.items()},
+        "error": dict(result.errors),
+        "notes": list(result.notes),
+    }
 
 
 def _print_results(results: Sequence[Result]) -> None:

@@ -29,7 +29,8 @@ class NodeArg:
 
 
 ORT_NAMES = {
-    "FLOAT": "float", "DOUBLE": "double", "STRING": "string", "BOOL": "bool", "FLOAT16": "float16", "BFLOAT16": "bfloat16",
+    "FLOAT": "float", "DOUBLE": "double", "STRING": "string", "BOOL": "bool", "FLOAT16": "float16",
+    "BFLOAT16": "bfloat16",
     **{f"{u}INT{b}": f"{u}int{b}".lower() for u in ("", "U") for b in (4, 8, 16, 32, 64)},
 }  # fmt: skip
 

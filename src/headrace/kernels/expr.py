@@ -192,6 +192,22 @@ def expanded(x: Tensor, shape: Sequence[int], node: str = "") -> Tensor:
     return View("expand", x, shape, lambda c: tuple(c[lead + i] if k else ZERO for i, k in enumerate(keep)), node)
 
 
+class Stored(Tensor):
+    """A tensor that is worth storing as it is: a small copy that makes every later read simple."""
+
+    __slots__ = ()
+    movement = True
+
+    def __init__(self, x: Tensor, node: str) -> None:
+        super().__init__(x.shape, x.dtype, (x,), node)
+
+    def emit(self, scope: Scope, coords: Coords) -> str:
+        return scope.value(self.inputs[0], coords)
+
+    def inverse(self, argument: int, coords: Coords) -> Coords | None:
+        return coords
+
+
 class Heavy:
     """One kernel: a template and what it reads. `results` are its outputs. A pass may replace `template` and `inputs`
     (attention made of two matrix products and a softmax) before kernels are made; nothing changes it afterwards."""

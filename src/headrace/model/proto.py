@@ -1,4 +1,4 @@
-"""From a `Model` back to ONNX protobuf: a skeleton for shape inference, and bytes for ONNX Runtime that share weights."""
+"""From a `Model` back to protobuf: a skeleton for shape inference, and a proto for ONNX Runtime that shares weights."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def shared_proto(
     outputs: Iterable[ir.Value],
     initializers: Iterable[ir.Value],
 ) -> SharedProto:
-    """A model of `nodes` whose large initializers are named as external data, to be given to ONNX Runtime by reference."""
+    """A model of `nodes` whose large initializers are external data, to be given to ONNX Runtime by reference."""
     shared = SharedProto(model_shell(model))
     graph = shared.proto.graph
     graph.name = model.graph.name or "graph"

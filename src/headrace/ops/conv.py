@@ -9,10 +9,11 @@ from math import prod
 import numpy as np
 
 from ..dtypes import Array
-from ..kernels.expr import Fill, Map, Tensor, View, expanded, reshaped, transposed
+from ..kernels.expr import Fill, Map, Stored, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin, unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .matmul import MatMul, floats_only, tile
+from .movement import Pad
 from .registry import Call, Refuse, broadcast, op
 
 AXES = ("z", "y", "x")
@@ -169,12 +170,18 @@ def conv(call: Call) -> Tensor:
     shape = (x.shape[0], w.shape[0], *window.outside)
     if min(shape) <= 0:
         y: Tensor = Fill(0, [max(n, 0) for n in shape], x.dtype)
-    elif groups == 1 and not window.padded and (prod(window.taps) == 1 or (channels == 1 and len(window.taps) == 1)):
+    elif groups == 1 and _is_product(window, channels, rows):
         y = _as_product(call, x, w, window, shape)
     else:
         template = Conv(x.shape[0], groups, rows, channels, window)
         y = call.heavy(template, [x, weights(call, w, groups)], shape, x.dtype)
     return with_bias(call, y)
+
+
+def _is_product(window: Window, channels: int, rows: int) -> bool:
+    if prod(window.taps) == 1:
+        return not window.padded
+    return channels == 1 and len(window.taps) == 1 and rows >= 8
 
 
 def with_bias(call: Call, y: Tensor) -> Tensor:
@@ -214,6 +221,11 @@ def _as_product(call: Call, x: Tensor, w: Tensor, window: Window, shape: tuple[i
 def _taps_as_product(call: Call, x: Tensor, window: Window, shape: tuple[int, ...], k: int) -> Tensor:
     """One channel, one spatial axis: frames [batch * positions, k] times weights [k, rows]."""
     count, (stride,), (step,), (before,) = window.outside[0], window.strides, window.dilations, window.before
+
+    if window.padded:
+        after = (count - 1) * stride + (k - 1) * step + 1 - before - x.shape[2]
+        x = Stored(Pad(x, Fill(0, (), x.dtype), (0, 0, before), (0, 0, max(after, 0)), call.node), call.node)
+        before = 0
 
     def source(c: tuple[Lin, ...]) -> tuple[Lin, ...]:
         return (c[0] // count, ZERO, (c[0] % count) * stride + c[1] * step + (-before))

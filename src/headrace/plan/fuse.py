@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from ..errors import DeviceError
 from ..kernels.emit import KernelText
-from ..kernels.expr import Buffer, Coords, Fill, Heavy, Iota, Map, Result, Tensor, View
+from ..kernels.expr import Buffer, Coords, Fill, Heavy, Iota, Map, Result, Stored, Tensor, View
 from ..kernels.pointwise import Pointwise
 from ..kernels.template import Build, Launch, Store
 from ..model import Note
@@ -169,7 +169,7 @@ class Fuser:
                 cone.leaves[x.serial] = x
                 continue
             if x is not root and (
-                x.serial in self.buffers or isinstance(x, Buffer) or (shared and self._store_shared(x))
+                x.serial in self.buffers or isinstance(x, Buffer | Stored) or (shared and self._store_shared(x))
             ):
                 cone.leaves[x.serial] = x
                 continue
@@ -280,7 +280,7 @@ class Fuser:
                 stack += y.inputs
                 continue
             shared = self._uses.get(y.serial, 0) > 1
-            stored = isinstance(y, Result | Buffer) or y.serial in self.buffers or y.serial in self._forced
+            stored = isinstance(y, Result | Buffer | Stored) or y.serial in self.buffers or y.serial in self._forced
             if not stored:
                 stored = self._epilogue(y) is not None or (shared and self._store_shared(y))
             if not stored and reuse and not (isinstance(y, View) and y.back is None):

@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """One node: `flops` counts a multiplication and an addition as two; `bytes` is all that it reads and writes once."""
+    """One node: `flops` counts a multiply-add as two; `bytes` is all that it reads and writes, once."""
 
     name: str
     op_type: str
@@ -29,7 +29,7 @@ class NodeCost:
 
 
 def node_costs(model: Model, shapes: Mapping[str, Dims]) -> list[NodeCost]:
-    """Costs of the nodes whose shapes are known, the heaviest first; those of cheap operators count their bytes only."""
+    """Costs of the nodes whose shapes are known, the heaviest first; cheap operators count bytes only."""
     found = [cost for node in model.graph if (cost := node_cost(node, shapes)) is not None]
     return sorted(found, key=lambda c: (-c.flops, -c.bytes))
 

@@ -104,7 +104,7 @@ def recognise(weight: np.ndarray, stored: np.dtype | None = None, tolerance: flo
 
 
 def _lengths(rows: int, taps: int) -> list[int]:
-    """Transform lengths that a weight of this size can have: both parts or one, one-sided or two-sided, bins left out."""
+    """Transform lengths that a weight of this size can have: one part or both, one- or two-sided, some bins."""
     guesses = [
         taps,
         rows - 2,

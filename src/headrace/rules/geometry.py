@@ -13,7 +13,7 @@ from ..model.shapes import Dims
 @dataclass(frozen=True, slots=True)
 class Crop:
     """A transposed convolution, one entry a spatial axis: output index o = t·stride + k·dilation - begin, and the
-    output has (t - 1)·stride + (k - 1)·dilation + 1 - begin - end places. `end` is negative where output_padding adds."""
+    output has (t - 1)·stride + (k - 1)·dilation + 1 - begin - end places. output_padding makes `end` smaller."""
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]

@@ -94,7 +94,7 @@ def _line(kernel: Sequence[int], x: Dims) -> int | None:
 
 
 def _basis(weight: Weight, side: str, context: Context) -> DftBasis | Refusal | None:
-    """`recognise`, once a weight: the result does not depend on the shapes at hand. `side` tells two looks at it apart."""
+    """`recognise`, once a weight: the result does not depend on the shapes at hand. `side` tells looks apart."""
     key = (weight.name, side)
     if key not in context.memo:
         context.memo[key] = recognise(weight.rows, weight.stored, context.dft_tolerance)

@@ -43,7 +43,7 @@ class Segments:
         return [values[name] for name in names]
 
 
-class UntypedValue(Exception):  # noqa: N818
+class UntypedValue(Exception):
     """A value that would cross from a step to ONNX Runtime or back has a type that cannot be inferred."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def _compute_dtype(x: Array) -> np.dtype:
 def _ranges(length: int, parts: int) -> Iterable[tuple[int, int]]:
     """`length` cut into at most `parts` nearly equal ranges, none of them empty."""
     edges = np.linspace(0, length, min(parts, length) + 1).astype(int)
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +138,7 @@ def _add_cropped(out: Array, piece: Array, at: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FramedTransform:
-    """Conv by a DFT basis: x [batch, 1, samples] -> [batch, rows, frames]. `pads` is (begin, end) or an auto_pad name."""
+    """Conv by a DFT basis: x [batch, 1, samples] -> [batch, rows, frames]. `pads`: (begin, end) or an auto_pad."""
 
     transform: Transform
     stride: int
