@@ -244,22 +244,39 @@ def _as_dict(result: Result) -> dict[str, Any]:
     }
 
 
+HEADS = {
+    "headrace": "head\nrace",
+    "onnxruntime": "onnx\nruntime",
+    "openvino": "open\nvino",
+    "numpy GEMM": "numpy\nGEMM",
+}
+
+
 def _print_results(results: Sequence[Result]) -> None:
     peers = list(dict.fromkeys(n for r in results for n in r.ms if n != "headrace"))
-    table = Table(title=f"median ms on {results[0].device}; speed-up of headrace in brackets")
-    for column in ("case", "headrace", *peers, "GFLOP/s", "error"):
-        table.add_column(column, justify="left" if column == "case" else "right", overflow="fold")
+    table = Table(title=f"median milliseconds on {results[0].device}")
+    table.add_column("case", overflow="fold", ratio=1)
+    for name in ("headrace", *peers):
+        table.add_column(HEADS.get(name, name), justify="right", no_wrap=True)
+    table.add_column("times faster\nthan onnxrt" if "onnxruntime" in peers else "GFLOP/s", justify="right")
+    table.add_column("error", justify="right", no_wrap=True)
     for r in results:
-        cells = [f"{r.ms[p]:.4g} ({r.speedup(p):.3g}×)" if p in r.ms else "-" for p in peers]
-        rate = f"{r.flops / r.ms['headrace'] / 1e6:.4g}" if r.flops else "-"
-        table.add_row(
-            r.name, f"[bold]{r.ms['headrace']:.4g}[/bold]", *cells, rate, f"{max(r.errors.values(), default=0):.1e}"
-        )
+        cells = [_figure(r.ms[p]) if p in r.ms else "-" for p in peers]
+        rate = r.speedup("onnxruntime") if "onnxruntime" in r.ms else r.flops / r.ms["headrace"] / 1e6
+        error = f"{max(r.errors.values(), default=0):.0e}"
+        table.add_row(r.name, f"[bold]{_figure(r.ms['headrace'])}[/bold]", *cells, f"[bold]{rate:.3g}[/bold]", error)
     console.print(table)
-    console.print("GFLOP/s count the operations of the model as it is written: a recognised DFT does fewer.")
     for r in results:
-        for note in r.notes[:3]:
-            console.print(f"  {r.name}: {note}", highlight=False, style="dim")
+        rate = f"{r.flops / r.ms['headrace'] / 1e6:.4g} GFLOP/s" if r.flops else ""
+        done = "; ".join(n.split(": estimated")[0] for n in r.notes[:2]) or "as it stands"
+        console.print(f"  {r.name}: {rate}, {done}", highlight=False, style="dim")
+    console.print(
+        "  GFLOP/s count the operations of the model as it is written: a recognised DFT does far fewer.", style="dim"
+    )
+
+
+def _figure(ms: float) -> str:
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"
 
 
 def _dims(items: Sequence[str] | None) -> dict[str, int]:

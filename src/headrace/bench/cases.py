@@ -75,17 +75,15 @@ def _forward() -> onnx.ModelProto:
 
 
 CASES = (
-    Case("Conv 1-D, 16×25600, K 256 s 64", _forward, {"x": (16, 1, 25600)}, (16 * 405, 256, 129)),
+    Case("Conv, K 256 s 64", _forward, {"x": (16, 1, 25600)}, (16 * 405, 256, 129)),
+    Case("its ConvTranspose (JAX report)", _transposed(16, 129, 400, 256, 64), {"x": (16, 129, 400)}, (6400, 129, 256)),
+    Case("inverse STFT, n 256", _inverse_stft(16, 256, 400, 64), {"x": (16, 258, 400)}, (6400, 258, 256)),
     Case(
-        "ConvTranspose of it (JAX report)", _transposed(16, 129, 400, 256, 64), {"x": (16, 129, 400)}, (6400, 129, 256)
-    ),
-    Case("… as inverse STFT, n 256", _inverse_stft(16, 256, 400, 64), {"x": (16, 258, 400)}, (6400, 258, 256)),
-    Case(
-        "ConvTranspose 4098→1, K 4096 s 1024 (WebGPU report)",
+        "ConvTranspose, K 4096 (WebGPU report)",
         _transposed(8, 4098, 435, 4096, 1024),
         {"x": (8, 4098, 435)},
         (3480, 4098, 4096),
     ),
-    Case("… as inverse STFT, n 4096", _inverse_stft(8, 4096, 435, 1024), {"x": (8, 4098, 435)}, (3480, 4098, 4096)),
-    Case("STFT of 30 s at 16 kHz, n 400 hop 160", lambda: _stft(480_000, 400, 160), {"x": (1, 480_000, 1)}),
+    Case("inverse STFT, n 4096", _inverse_stft(8, 4096, 435, 1024), {"x": (8, 4098, 435)}, (3480, 4098, 4096)),
+    Case("STFT of 30 s, n 400 hop 160", lambda: _stft(480_000, 400, 160), {"x": (1, 480_000, 1)}),
 )

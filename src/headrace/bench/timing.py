@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-PAUSE_S = 0.03  # threads of the contender before, still spinning, go to sleep
+PAUSE_S = 0.06  # threads of the contender before, still spinning, go to sleep
 
 
 def interleaved(
@@ -15,8 +15,8 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Milliseconds of every counted call, by contender.
 
-    Each is called twice unmeasured; then they take turns, in an order that rotates, each turn after a pause and an
-    uncounted call, until `seconds` are spent on each or `most` calls are counted, but `least` calls in any case.
+    Each is called twice unmeasured; then they take turns, in an order that is drawn anew for each round so that none
+    always follows the same other, each turn after a pause and an uncounted call, until `seconds` are spent on each or `most` calls are counted, but `least` calls in any case.
     """
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}
@@ -24,12 +24,12 @@ def interleaved(
     for name, call in contenders.items():
         call()
         per_turn[name] = max(1, min(20, round(30 / max(_timed(call), 1e-3))))
+    order = np.random.default_rng(0)
     turn, end = 0, time.perf_counter() + seconds * len(names)
     while turn < least or (time.perf_counter() < end and max(map(len, times.values())) < most):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        for name in order.permutation(names):
             time.sleep(PAUSE_S)
-            if per_turn[name] > 1:
-                contenders[name]()
+            contenders[name]()
             times[name] += [_timed(contenders[name]) for _ in range(per_turn[name])]
         turn += 1
     return times
