@@ -8,12 +8,13 @@ a fed value or constant that does not fit is refused, an intermediate wraps. flo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 _FLOAT = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.DOUBLE}
 _SIGNED = {ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT4}
@@ -56,8 +57,8 @@ def to_storage(array: Array, storage: str) -> Array:
     """`array` as the device stores it, contiguous. Raises OutOfRange for integers that need more than 32 bits."""
     target = _NUMPY_STORAGE[storage]
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        info = np.iinfo(target)
-        low, high = int(array.min()), int(array.max())  # type: ignore[call-overload]
+        info = np.iinfo(np.int32 if storage == "i32" else np.uint32)
+        low, high = int(array.min()), int(array.max())
         if low < info.min or high > info.max:
             raise OutOfRange(
                 f"values from {low} to {high} do not fit the {storage} that {array.dtype} is on the device"

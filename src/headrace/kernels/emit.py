@@ -207,7 +207,7 @@ class KernelText:
 
     def param(self, value: float | int, type_: str, role: str = "") -> str:
         """An unnamed field of the uniform; equal numbers share one only where their role in the text is the same."""
-        key = (type_, role, value if value == value else "nan")  # type: ignore[assignment]
+        key = (type_, role, value if value == value else "nan")
         name = self._roles.get(key) if role else None  # type: ignore[arg-type]
         if name is None:
             name = f"p{len(self._params)}"
@@ -224,7 +224,8 @@ class KernelText:
         return found[1], found[2]
 
     def reader(self, name: str, x: Tensor, coords: Coords, row: Sequence[str], at: Sequence[str] = ()) -> None:
-        """Function(s) that return the element of `x` at `coords`, whose variables are `row` and, inside the loop, `at`."""
+        """Function(s) that return the element of `x` at `coords`, whose variables are `row` and, inside the loop,
+        `at`."""
         scope = Scope(self, name)
         for v in row:
             scope.declare(v, 0)

@@ -1,6 +1,7 @@
 """Lazy tensors: what the graph walk makes of a model before any kernel exists.
 
-A lazy tensor says how to compute one element from its coordinates. `Scope` (emit.py) turns it into WGSL inside whichever
+A lazy tensor says how to compute one element from its coordinates. `Scope` (emit.py) turns it into WGSL inside
+whichever
 kernel reads or writes it. A `Heavy` node is a kernel of its own; its `Result`s are leaves that must be stored, or that
 the kernel's epilogue replaces by the value it has just computed.
 """

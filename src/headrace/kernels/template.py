@@ -28,7 +28,8 @@ class Launch:
 
 @dataclass(slots=True)
 class Build:
-    """One kernel while it is written. `outputs` are (result index or -1, tensor, buffer, result coordinates -> its own)."""
+    """One kernel while it is written. `outputs` are (result index or -1, tensor, buffer, result coordinates -> its
+    own)."""
 
     text: KernelText
     target: Target
@@ -63,7 +64,8 @@ class Build:
         values: Sequence[tuple[str, str]],
         guard: Sequence[tuple[Lin, int]] = (),
     ) -> None:
-        """Write the function `name(variables..., values...)` that finishes and stores one element: `coords` and `values`
+        """Write the function `name(variables..., values...)` that finishes and stores one element: `coords` and
+        `values`
         have one entry a result of the kernel. `guard`: it stores only where each expression is in [0, extent)."""
         bound = {r.serial: v[0] for r, v in zip(self.results, values, strict=True)}
         outputs = [(x, buffer, place(coords[i])) for i, x, buffer, place in self.outputs]

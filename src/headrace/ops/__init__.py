@@ -3,12 +3,16 @@
 How to add one:
 
 1. *Elementwise*: a row of `ROWS` in elementwise.py, e.g. a cube root:
-   `Row("Cbrt", "sign({0}) * pow(abs({0}), 0.33333334)", cost=9)`. {0}, {1} are names of the arguments, already broadcast;
-   attributes follow as numbers (`params`). It fuses by itself. A WGSL function goes into kernels/helpers.wgsl (`helper=`).
+   `Row("Cbrt", "sign({0}) * pow(abs({0}), 0.33333334)", cost=9)`. {0}, {1} are names of the arguments, already
+   broadcast;
+   attributes follow as numbers (`params`). It fuses by itself. A WGSL function goes into kernels/helpers.wgsl
+   (`helper=`).
 
 2. *Movement* (no arithmetic): return a `View` (movement.py): the result's shape, and a function from its coordinates
-   to the source's. Depth to space in one line: reshape, transpose, reshape with `reshaped`, `transposed`. Coordinates are
-   `Lin`: add, multiply, `// n`, `% n`. Give `back` where the map is one to one: then producers can store through it. A map
+   to the source's. Depth to space in one line: reshape, transpose, reshape with `reshaped`, `transposed`. Coordinates
+   are
+   `Lin`: add, multiply, `// n`, `% n`. Give `back` where the map is one to one: then producers can store through it.
+   A map
    with conditions or indices from memory subclasses `Tensor` and writes WGSL in `emit` (see `Pad`, `Take`): conditions
    through `scope.test`, indices through `scope.data_index`, numbers through `scope.param`.
 
@@ -32,7 +36,8 @@ How to add one:
            return call.heavy(RowMax(*x.shape), [x], x.shape[:1], x.dtype)
 
    The body is plain WGSL: it calls `x_row`, `x_at` and `store_out`, and knows nothing of what was fused into them.
-   What is a role (taps, strides, tile) goes into `b.text.const`, every extent into `b.text.uniform`. `raise Refuse(why)`
+   What is a role (taps, strides, tile) goes into `b.text.const`, every extent into `b.text.uniform`. `raise
+   Refuse(why)`
    where a case has no kernel: it becomes a host step, or an UnsupportedOpError with that text.
 
 Then import the module below, and run `python -m headrace.ops.document > docs/operators.md`.

@@ -1,4 +1,5 @@
-"""Attention in one kernel, found as MatMul, (scale, mask, ...), Softmax, (NaN to zero), MatMul among the lazy tensors."""
+"""Attention in one kernel, found as MatMul, (scale, mask, ...), Softmax, (NaN to zero), MatMul among the lazy
+tensors."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Attention(Template):
 
 
 def fuse_attention(heavies: Sequence[Heavy], uses: Mapping[int, int]) -> None:
-    """Replace every second matrix product of an attention by one Attention kernel, where nothing else reads what is between."""
+    """Replace every second matrix product of an attention by one Attention kernel, where nothing else reads what is
+    between."""
     for heavy in heavies:
         if isinstance(heavy.template, MatMul):
             _try(heavy, heavy.template, uses)

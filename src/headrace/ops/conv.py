@@ -68,7 +68,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Conv(Template):
-    """out[n, g*M + m, o] = sum over taps and channels of x[n, g*C + c, o*stride + tap*dilation - before] * w[tap, c, g*M + m].
+    """out[n, g*M + m, o] = sum over taps and channels of x[n, g*C + c, o*stride + tap*dilation - before] * w[tap, c,
+    g*M + m].
 
     With `shuffle`, m is (phase, channel) and the result goes to position o*shuffle + phase - crop: a transposed
     convolution. Weights are [taps, channels of a group, all rows].

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ..dtypes import Array
 from ..kernels.emit import Scope
 from ..kernels.expr import Coords, Fill, Iota, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin
@@ -312,7 +313,8 @@ def constant_of_shape(call: Call) -> Value:
 def range_(call: Call) -> Value:
     """Known bounds."""
     a, b, c = (call.need(i, "bounds").reshape(()) for i in range(3))
-    return np.arange(a, b, c, dtype=a.dtype)
+    result: Array = np.arange(a.item(), b.item(), c.item(), dtype=a.dtype)
+    return result
 
 
 __all__ = ["Concat", "Iota", "Pad", "Take", "axis_of", "sliced"]

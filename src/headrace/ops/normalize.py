@@ -20,7 +20,8 @@ SOFTMAX, CENTERED, RMS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Normalize(Template):
-    """out[i, k] for rows x[i, :]: softmax (`log` for its logarithm), (x - mean) / deviation, or x / root mean square."""
+    """out[i, k] for rows x[i, :]: softmax (`log` for its logarithm), (x - mean) / deviation, or x / root mean
+    square."""
 
     kind: int
     rows: int

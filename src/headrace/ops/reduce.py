@@ -16,7 +16,8 @@ from .registry import Call, Refuse, op
 
 @dataclass(frozen=True)
 class Kind:
-    """How a reduction starts, takes an element in, joins two sums and ends. WGSL over `v`, `a`, `b`; `u.length` is the count."""
+    """How a reduction starts, takes an element in, joins two sums and ends. WGSL over `v`, `a`, `b`; `u.length` is
+    the count."""
 
     start: float
     each: str

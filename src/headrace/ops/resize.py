@@ -1,4 +1,5 @@
-"""Resize. Sizes are known on the host, so the source index of each position is a table made there, exactly as ONNX says."""
+"""Resize. Sizes are known on the host, so the source index of each position is a table made there, exactly as ONNX
+says."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def nearest(positions: Array, mode: str) -> Array:
 
 
 def taken(x: Tensor, axis: int, index: Array, call: Call) -> Tensor:
-    """x with `index` along an axis: a slice or a division where the table is one for most sizes, so that sizes share kernels."""
+    """x with `index` along an axis: a slice or a division where the table is one for most sizes, so that sizes share
+    kernels."""
     rank, n = len(x.shape), x.shape[axis]
     shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
     steps = np.diff(index)

@@ -58,7 +58,7 @@ def _loop(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Va
     limit = int(trips.ravel()[0]) if trips is not None else MOST_TURNS
     going = bool(condition.ravel()[0]) if condition is not None else True
     body: ir.Graph = step.attributes["body"]
-    state = [v for v in inputs[2:]]
+    state = list(inputs[2:])
     names = [v.name or "" for v in body.inputs]
     scans: list[list[Value]] = [[] for _ in body.outputs[1 + len(state) :]]
     turn = 0

@@ -4,11 +4,13 @@ Works from the outputs back to the inputs. A *root* is a tensor that must be sto
 stored tensors under it (its cone) is one kernel: at most one heavy operation, with the lazy tensors above it as its
 epilogue, and those under its inputs as its prologue. Kinds of cuts:
 
-- a lazy tensor on the way from a heavy result to its last use is stored by that heavy kernel (epilogue before prologue);
+- a lazy tensor on the way from a heavy result to its last use is stored by that heavy kernel (epilogue before
+prologue);
 - a tensor that several kernels read is stored once if it is costly, and computed again by each reader if it is not;
 - a costly tensor that a matrix-like kernel would compute again for every tile is stored first; where it only adds to a
   stored tensor, the kernel that makes that one stores both (a *rider*);
-- a map that is not affine along the loop of its reader is stored first, and so is what needs more buffers than there are.
+- a map that is not affine along the loop of its reader is stored first, and so is what needs more buffers than there
+are.
 """
 
 from __future__ import annotations
@@ -217,7 +219,8 @@ class Fuser:
         return x.serial in self._forced or self._epilogue(x) is not None or self._cost(x) - 2 > SHARED_COST
 
     def _ride(self, x: Tensor) -> bool:
-        """Let the kernel that stores the newest tensor under `x` store `x` too, where everything else is there by then."""
+        """Let the kernel that stores the newest tensor under `x` store `x` too, where everything else is there by
+        then."""
         if isinstance(x, Result) or x.serial in self._riders or self._epilogue(x) is not None:
             return False
         cone = self._cone(x)
@@ -260,7 +263,7 @@ class Fuser:
             if isinstance(x, Result | Buffer) or x.serial < leaf.serial:
                 return False
             if x.serial not in seen:
-                seen[x.serial] = any([visit(y) for y in x.inputs])
+                seen[x.serial] = sum(visit(y) for y in x.inputs) > 0
                 if seen[x.serial]:
                     found.add(x.serial)
             return seen[x.serial]
@@ -348,8 +351,7 @@ class Fuser:
             x = stack.pop()
             if (
                 x.serial in seen
-                or (x.serial in self.buffers
-                and x.serial not in hidden)
+                or (x.serial in self.buffers and x.serial not in hidden)
                 or isinstance(x, Result | Buffer)
             ):
                 continue

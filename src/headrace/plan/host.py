@@ -11,12 +11,12 @@ import onnx_ir as ir
 
 from ..dtypes import Array
 
-Inputs = Sequence[Array | None]
+Inputs = Sequence[Any]  # arrays, or None for an input that is not given
 Fast = Callable[[Inputs, Mapping[str, Any]], Any]
 
 
 def _gather(x: Inputs, a: Mapping[str, Any]) -> Any:
-    return np.take(x[0], x[1], axis=a.get("axis", 0))  # type: ignore[arg-type, call-overload]
+    return np.take(x[0], x[1], axis=a.get("axis", 0))
 
 
 def _unsqueeze(x: Inputs, a: Mapping[str, Any]) -> Any:
@@ -99,15 +99,15 @@ FAST: dict[str, Fast] = {
     "GreaterOrEqual": _two(np.greater_equal),
     "LessOrEqual": _two(np.less_equal),
     "Concat": lambda x, a: np.concatenate([v for v in x if v is not None], axis=a.get("axis", 1)),
-    "Where": lambda x, a: np.where(x[0], x[1], x[2]),  # type: ignore[arg-type, call-overload]
-    "Transpose": lambda x, a: np.transpose(x[0], a.get("perm")),  # type: ignore[arg-type]
-    "Expand": lambda x, a: np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, tuple(map(int, x[1])))),  # type: ignore[union-attr, arg-type]
-    "Range": lambda x, a: np.arange(x[0].reshape(()), x[1].reshape(()), x[2].reshape(()), dtype=x[0].dtype),  # type: ignore[union-attr]
+    "Where": lambda x, a: np.where(x[0], x[1], x[2]),
+    "Transpose": lambda x, a: np.transpose(x[0], a.get("perm")),
+    "Expand": lambda x, a: np.broadcast_to(x[0], np.broadcast_shapes(x[0].shape, tuple(map(int, x[1])))),
+    "Range": lambda x, a: np.arange(x[0].reshape(()), x[1].reshape(()), x[2].reshape(()), dtype=x[0].dtype),
     "Not": lambda x, a: np.logical_not(x[0]),
     "Identity": lambda x, a: x[0],
     "Floor": lambda x, a: np.floor(x[0]),
     "Ceil": lambda x, a: np.ceil(x[0]),
-    "Neg": lambda x, a: np.negative(x[0]),  # type: ignore[arg-type]
+    "Neg": lambda x, a: np.negative(x[0]),
 }
 
 
@@ -122,7 +122,7 @@ def evaluate(node: ir.Node, inputs: Inputs, attributes: Mapping[str, Any], opset
 
     proto = ir.to_proto(node)
     assert isinstance(proto, onnx.NodeProto)
-    evaluator = ReferenceEvaluator(proto, opsets={node.domain or "": opset})  # type: ignore[arg-type]
+    evaluator = ReferenceEvaluator(proto, opsets={node.domain or "": opset})
     feeds = {n: a for n, a in zip(proto.input, inputs, strict=False) if n and a is not None}
     with np.errstate(all="ignore"):
-        return [np.asarray(v) for v in evaluator.run(None, feeds)]  # type: ignore[arg-type]
+        return [np.asarray(v) for v in evaluator.run(None, feeds)]

@@ -189,10 +189,8 @@ class Walk:
             return value
         if value_type(value.dtype) is None:
             raise Refuse(f"input {name!r} is {value.dtype.name.lower()}")
-        if (
-            value.dtype in (ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
-            or (value.dtype == ir.DataType.FLOAT16
-            and not self.target.f16)
+        if value.dtype in (ir.DataType.DOUBLE, ir.DataType.BFLOAT16) or (
+            value.dtype == ir.DataType.FLOAT16 and not self.target.f16
         ):
             self.notes.append(
                 Note("lower", "", f"{name!r} is {value.dtype.name.lower()}: the device computes it in float32")
@@ -307,7 +305,7 @@ class Walk:
 
 
 def _check_range(array: Array, name: str) -> None:
-    low, high = int(array.min()), int(array.max())  # type: ignore[call-overload]
+    low, high = int(array.min()), int(array.max())
     if low < -(2**31) or high >= 2**32 or (high >= 2**31 and array.dtype.kind == "i"):
         raise Refuse(f"the constant {name!r} has values from {low} to {high}: they do not fit 32 bits")
 

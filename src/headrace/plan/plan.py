@@ -1,6 +1,7 @@
 """The Plan: everything a player needs to run a model on a WebGPU device, as plain data. It knows no ONNX.
 
-A player makes one pipeline a kernel, one buffer a slot and one bind group a dispatch; it uploads, records the dispatches
+A player makes one pipeline a kernel, one buffer a slot and one bind group a dispatch; it uploads, records the
+dispatches
 in order, submits once and reads the outputs back. What differs between runs of one plan is only what is uploaded.
 """
 
@@ -23,7 +24,8 @@ INLINE_BYTES = 1024  # constants up to this size are in the JSON; bigger ones ar
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One pipeline. `bindings` are "uniform", "read" or "write", in order of @binding; `requires` are WebGPU features."""
+    """One pipeline. `bindings` are "uniform", "read" or "write", in order of @binding; `requires` are WebGPU
+    features."""
 
     name: str
     wgsl: str
@@ -57,7 +59,8 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A buffer. `kind` is "constant", "input" or "scratch"; `first` and `last` are the dispatches between which it is used
+    """A buffer. `kind` is "constant", "input" or "scratch"; `first` and `last` are the dispatches between which it is
+    used
     (-1: before the first one)."""
 
     size: int
@@ -107,7 +110,8 @@ class Readback:
 
 @dataclass(frozen=True, slots=True)
 class HostStep:
-    """A node that runs on the host after this plan; `reads` come from the device, `writes` are uploaded for the next plan."""
+    """A node that runs on the host after this plan; `reads` come from the device, `writes` are uploaded for the next
+    plan."""
 
     node: str
     op_type: str
@@ -148,7 +152,8 @@ class Plan:
 
     @staticmethod
     def from_json(text: str, constants: Mapping[str, Array] | None = None) -> Plan:
-        """The plan that `to_json` wrote; `constants` supplies the big ones by key. Raises KeyError for a missing one."""
+        """The plan that `to_json` wrote; `constants` supplies the big ones by key. Raises KeyError for a missing
+        one."""
         return _plan(json.loads(text), constants or {})
 
 

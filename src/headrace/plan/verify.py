@@ -13,7 +13,8 @@ UNIFORMS = -1
 
 
 def verify_plan(plan: Plan, target: Target = DEFAULT) -> None:
-    """Raise DeviceError if `plan` breaks a limit of `target` or a rule of WebGPU; the message lists all that is wrong."""
+    """Raise DeviceError if `plan` breaks a limit of `target` or a rule of WebGPU; the message lists all that is
+    wrong."""
     wrong = [*_slots(plan, target), *_kernels(plan, target), *_transfers(plan)]
     for i, d in enumerate(plan.dispatches):
         wrong += (
@@ -43,7 +44,8 @@ def _slots(plan: Plan, target: Target) -> Iterator[str]:
 def _kernels(plan: Plan, target: Target) -> Iterator[str]:
     for k in plan.kernels:
         if sum(b != "uniform" for b in k.bindings) > target.storage_buffers:
-            yield f"kernel {k.name} binds {len(k.bindings) - 1} storage buffers, over the limit of {target.storage_buffers}"
+            count = len(k.bindings) - 1
+            yield f"kernel {k.name} binds {count} storage buffers, over the limit of {target.storage_buffers}"
         x, y, z = k.workgroup
         if x * y * z > target.workgroup_size or max(x, y) > 256 or z > 64 or min(k.workgroup) < 1:
             yield f"kernel {k.name} has a workgroup of {x}x{y}x{z}, over the limit of {target.workgroup_size}"

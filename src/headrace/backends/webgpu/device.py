@@ -101,7 +101,7 @@ def open_device(adapter: str | None = None) -> Device:
         DeviceError: no adapter, none of that name, or the driver refuses a device.
     """
     with _lock:
-        names = [a for a in _found()]
+        names = _found()
         chosen = [a for a in names if adapter is None or adapter.lower() in _info(a).name.lower()]
         if not chosen:
             listed = ", ".join(_info(a).name for a in names) or "none"

@@ -152,7 +152,6 @@ class WebGpuExecutable:
                 values.update(node.run(values))
             steps = segment.pending
             stage += 1
-            values = {k: v for k, v in values.items()}
         self._plan = _linked(plans)
         for n in names:
             if n not in done:

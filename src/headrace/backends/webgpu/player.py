@@ -81,7 +81,7 @@ class Prepared:
         handle = self.device.handle
         self.pipelines = [pipeline(self.device, k) for k in plan.kernels]
         self.uniforms = handle.create_buffer_with_data(data=plan.uniforms or bytes(16), usage=_usage().UNIFORM)
-        self.staging = (
+        self.staging: Any = (
             handle.create_buffer(size=plan.staging_bytes, usage=_usage().MAP_READ | _usage().COPY_DST)
             if plan.readbacks
             else None
@@ -126,7 +126,8 @@ class Prepared:
         self.generation = self.pool.generation
 
     def run(self, feeds: Mapping[str, Any]) -> Any:
-        """Upload, record, submit. Feeds are arrays in storage form, or wgpu buffers. Returns the finished encoder's queue."""
+        """Upload, record, submit. Feeds are arrays in storage form, or wgpu buffers. Returns the finished encoder's
+        queue."""
         self.device.check()
         if self.generation != self.pool.generation:
             self._bind()
