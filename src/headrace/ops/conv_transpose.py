@@ -13,10 +13,11 @@ from math import prod
 import numpy as np
 
 from ..dtypes import Array
-from ..kernels.expr import Fill, Tensor
+from ..kernels.expr import Coords, Fill, Stored, Tensor, View, reshaped, transposed
 from ..kernels.template import ceil_div
 from .conv import Conv, Window, with_bias
 from .matmul import floats_only
+from .movement import Pad
 from .registry import Call, Refuse, op
 
 
@@ -56,10 +57,32 @@ def output_sizes(
     return sizes, [t - t // 2 if mode != "SAME_UPPER" else t // 2 for t in totals]
 
 
+def pack_lazily(w: Tensor, groups: int, strides: Sequence[int], dilations: Sequence[int], node: str) -> Tensor:
+    """`pack` as index maps, for weights that are computed on the device; stored before they are read."""
+    channels, rows, taps, rank = w.shape[0] // groups, w.shape[1], w.shape[2:], len(w.shape) - 2
+    turns = [ceil_div((k - 1) * d + 1, s) for k, d, s in zip(taps, dilations, strides, strict=True)]
+    zero, lead = Fill(0, (), w.dtype), (0,) * (2 + 2 * rank)
+    apart = reshaped(w, (*w.shape[:2], *(n for k in taps for n in (k, 1))), node)
+    spread = Pad(apart, zero, lead, (0, 0, *(n for d in dilations for n in (0, d - 1))), node)
+    flat = reshaped(spread, (*w.shape[:2], *(k * d for k, d in zip(taps, dilations, strict=True))), node)
+    after = [t * s - k * d for t, s, k, d in zip(turns, strides, taps, dilations, strict=True)]
+    wide = Pad(flat, zero, (0,) * (2 + rank), (0, 0, *after), node)
+    phases = [n for t, s in zip(turns, strides, strict=True) for n in (t, s)]
+    split = reshaped(wide, (groups, channels, rows, *phases), node)
+    order = [*(3 + 2 * i for i in range(rank)), 1, 0, *(4 + 2 * i for i in range(rank)), 2]
+    moved = transposed(split, order, node)
+
+    def reverse(c: Coords) -> Coords:
+        return (*(v * -1 + (t - 1) for v, t in zip(c, turns, strict=False)), *c[rank:])
+
+    flipped = View("flip", moved, moved.shape, reverse, node)
+    return Stored(reshaped(flipped, (prod(turns), channels, groups * prod(strides) * rows), node), node)
+
+
 @op("ConvTranspose")
 def conv_transpose(call: Call) -> Tensor:
-    """1-, 2- and 3-D, groups and dilation, every way to say the output's size; weights must be constant."""
-    x, w = call.x(0), call.need(1, "weights")
+    """1-, 2- and 3-D, groups and dilation, every way to say the output's size."""
+    x, w = call.x(0), call.x(1)
     floats_only(x, "ConvTranspose")
     taps, groups = w.shape[2:], call.attr("group", 1)
     rank = len(taps)
@@ -87,5 +110,8 @@ def conv_transpose(call: Call) -> Tensor:
         x.shape[0], groups, prod(strides) * w.shape[1], w.shape[0] // groups, window, strides, crop, tuple(sizes)
     )
     how = f"polyphase {groups} {strides} {dilations}"
-    packed = call.packed(1, how, lambda a: pack(a, groups, strides, dilations))
+    if call.known(1) is None:
+        packed = pack_lazily(w, groups, strides, dilations, call.node)
+    else:
+        packed = call.packed(1, how, lambda a: pack(a, groups, strides, dilations))
     return with_bias(call, call.heavy(template, [x, packed], shape, x.dtype))
