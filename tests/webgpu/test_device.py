@@ -83,6 +83,13 @@ def test_operator(run: Any, op: str, shapes: list[tuple[int, ...]], attributes: 
     agree(run(m, fed)[0], oracle(op, arrays, **attributes))
 
 
+def test_a_sum_under_a_product_keeps_its_parentheses(run: Any) -> None:
+    nodes = [N("Add", ["one", "x"], ["s"]), N("Mul", ["half", "x"], ["h"]), N("Mul", ["h", "s"], ["y"])]
+    m = model(nodes, {"x": (5,)}, ["y"], {"one": np.ones(1, np.float32), "half": np.full(1, 0.5, np.float32)})
+    x = normal(5)
+    agree(run(m, {"x": x})[0], 0.5 * x.astype(np.float64) * (1 + x.astype(np.float64)))
+
+
 def test_nan_and_infinity(run: Any) -> None:
     x = np.array([np.nan, np.inf, -np.inf, 1.0, -2.0], np.float32)
     m = model(

@@ -17,6 +17,7 @@ from .expr import Buffer, Coords, Tensor
 from .helpers import helper_text
 from .index import Atom, Lin, variable
 
+_WHOLE = re.compile(r"(u\.)?[A-Za-z_]\w*")  # text that needs no parentheses
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 
 
@@ -59,7 +60,7 @@ class Scope:
                 found = x.emit(self, coords)
             else:
                 text = x.emit(self, coords)
-                found = text if _NAME.fullmatch(text) or text.startswith("u.") else self.let(text, x.type)
+                found = text if _WHOLE.fullmatch(text) else self.let(text, x.type)
             self._values[key] = found
         return found
 
