@@ -148,9 +148,8 @@ def test_threads_share_a_session() -> None:
 
     def work(seed: int) -> None:
         x = np.full(64, seed, np.float32)
-        for _ in range(20):
-            if not np.array_equal(e.run(None, {"x": x})[0], -x):
-                wrong.append(seed)
+        results = [e.run(None, {"x": x})[0] for _ in range(20)]
+        wrong.extend(seed for r in results if not np.array_equal(r, -x))
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for t in threads:

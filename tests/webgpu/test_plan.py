@@ -148,7 +148,8 @@ def test_a_tensor_over_the_binding_limit_is_named() -> None:
 def test_two_processes_make_the_same_plan() -> None:
     code = (
         "import sys; sys.path.insert(0, 'tests/webgpu'); import test_plan as t; "
-        "m = t.model([t.N('MatMul', ['x', 'w'], ['p']), t.N('Softmax', ['p'], ['y'])], {'x': (9, 16)}, ['y'], {'w': t.weight(16, 24)}); "
+        "nodes = [t.N('MatMul', ['x', 'w'], ['p']), t.N('Softmax', ['p'], ['y'])]; "
+        "m = t.model(nodes, {'x': (9, 16)}, ['y'], {'w': t.weight(16, 24)}); "
         "print(t.plan_of(m, x=(9, 16)).to_json())"
     )
     outputs = {
