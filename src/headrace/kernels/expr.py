@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import onnx_ir as ir
 
 from ..dtypes import Array, value_type
-from .index import Lin, flatten, reshape, strides
+from .index import Lin, flatten, reshape
 
 if TYPE_CHECKING:
     from .emit import Scope
@@ -235,8 +235,3 @@ class Result(Tensor):
     def __init__(self, heavy: Heavy, index: int, shape: Sequence[int], dtype: ir.DataType) -> None:
         super().__init__(shape, dtype, heavy.inputs, heavy.node)
         self.heavy, self.index = heavy, index
-
-
-def contiguous_strides(x: Tensor) -> tuple[int, ...]:
-    """Strides in elements that `x` has once it is stored."""
-    return strides(x.shape)

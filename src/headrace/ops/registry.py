@@ -120,9 +120,6 @@ class Call:
         return packed(self, value, how, pack)
 
 
-_PACKED: dict[tuple[int, str], tuple[Array, Tensor]] = {}
-
-
 def packed(call: Call, value: Array, how: str, pack: Callable[[Array], Array]) -> Tensor:
     """`pack(value)` as a constant, made once for a weight that stays."""
     name = call.name_of(value)
