@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
-EXTRAS ?= dev
+RUN_READY := $(VENV)/.ready-run
+READY := $(VENV)/.ready-dev
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check fast format drivers clean docs
+.PHONY: run test check format drivers clean
 
-run: $(READY)
+run: $(RUN_READY)
 	$(BIN)/headrace bench
 
 test: $(READY) drivers
@@ -23,10 +24,16 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks
 	$(BIN)/ruff check --fix src tests benchmarks
 
-$(READY): pyproject.toml scripts/make_venv.sh
-	sh scripts/make_venv.sh $(PYTHON) $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
-	touch $(READY)
+$(RUN_READY): pyproject.toml scripts/make_venv.sh
+	@echo "Setting up $(VENV): a minute or two"
+	@sh scripts/make_venv.sh $(PYTHON) $(VENV)
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(READY): $(RUN_READY)
+	@echo "Installing what the tests need"
+	@$(INSTALL) --editable ".[dev]"
+	@touch $@
 
 drivers:
 	sh scripts/install_drivers.sh

@@ -89,6 +89,19 @@ def test_a_chain_folds_into_one_convolution():
     same_values(model, rewritten, (1, 3, 8))
 
 
+def test_a_bias_and_then_a_normalisation_fold():
+    constants = {"w": normal((4, 6, 3)), "k": normal((6, 1), 4), **norm_constants(6)}
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["c"]),
+        helper.make_node("Add", ["c", "k"], ["d"]),
+        helper.make_node("BatchNormalization", ["d", "scale", "shift", "mean", "var"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": (2, 4, 9)}, ["y"], constants)
+    rewritten, _ = exported(model)
+    assert ops(rewritten) == ["ConvTranspose"]
+    same_values(model, rewritten, (2, 4, 9))
+
+
 def test_not_folded_where_the_convolution_is_read_twice():
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Mul", ["c", "k"], ["y"])]
     model = model_of(nodes, {"x": (1, 3, 8)}, ["y", "c"], {"w": normal((5, 3, 2)), "k": normal((5, 1), 4)})

@@ -267,9 +267,9 @@ def _print_results(results: Sequence[Result]) -> None:
         table.add_row(r.name, f"[bold]{_figure(r.ms['headrace'])}[/bold]", *cells, f"[bold]{rate:.3g}[/bold]", error)
     console.print(table)
     for r in results:
-        rate = f"{r.flops / r.ms['headrace'] / 1e6:.4g} GFLOP/s" if r.flops else ""
+        speed = f"{r.flops / r.ms['headrace'] / 1e6:.4g} GFLOP/s" if r.flops else ""
         done = "; ".join(n.split(": estimated")[0] for n in r.notes[:2]) or "as it stands"
-        console.print(f"  {r.name}: {rate}, {done}", highlight=False, style="dim")
+        console.print(f"  {r.name}: {speed}, {done}", highlight=False, style="dim")
     console.print(
         "  GFLOP/s count the operations of the model as it is written: a recognised DFT does far fewer.", style="dim"
     )

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..dtypes import storage_type, value_type
 from .expr import Buffer, Coords, Tensor
-from .helpers import helper_text
+from .helpers import helpers_text
 from .index import Atom, Lin, variable
 
 _WHOLE = re.compile(r"(u\.)?[A-Za-z_]\w*")  # text that needs no parentheses
@@ -346,7 +346,7 @@ class KernelText:
             n = i + 1 + len(self.reads)
             lines.append(f"@group(0) @binding({n}) var<storage, read_write> {name}: array<{storage}>;\n")
         lines += [c + "\n" for c in self.consts]
-        lines += [helper_text(h) for h in self.helpers]
+        lines.append(helpers_text(*self.helpers))
         return "".join([*lines, *self.functions, body])
 
     def uniform_bytes(self) -> bytes:

@@ -15,8 +15,8 @@ def _functions() -> dict[str, str]:
 
 
 @cache
-def helper_text(name: str) -> str:
-    """WGSL of a helper, behind the helpers that it calls. Raises KeyError for an unknown name."""
+def helpers_text(*names: str) -> str:
+    """WGSL of helpers, each behind the helpers that it calls. Raises KeyError for an unknown name."""
     found = _functions()
     order: dict[str, None] = {}
 
@@ -26,7 +26,8 @@ def helper_text(name: str) -> str:
                 visit(other)
         order.setdefault(n)
 
-    visit(name)
+    for name in names:
+        visit(name)
     return "".join(found[n] for n in order)
 
 

@@ -126,6 +126,7 @@ def _normalise(model: Model) -> Model:
         model.changed = True
         names = ", ".join(model.constants_fed)
         model.notes.append(Note("load", "", f"initializers also listed as inputs are constant unless fed: {names}"))
+    _check_inputs(model)
     try:
         before = [id(n) for n in graph]
         graph.sort()
@@ -141,3 +142,15 @@ def _normalise(model: Model) -> Model:
         model.changed = True
         model.notes.append(Note("load", node, text))
     return model
+
+
+def _check_inputs(model: Model) -> None:
+    """A dimension of -1 is an exporter's way to say that it is not fixed; any other negative one means nothing."""
+    for value in model.graph.inputs:
+        sizes = [d for d in value.shape or () if isinstance(d, int)]
+        if any(size < -1 for size in sizes):
+            raise ModelError(f"Input {value.name!r} has a negative dimension: {list(value.shape or ())}.")
+        if -1 in sizes:
+            value.shape = ir.Shape([None if d == -1 else d for d in value.shape or ()])
+            model.changed = True
+            model.notes.append(Note("load", "", f"input {value.name!r}: a dimension of -1 taken as not fixed"))

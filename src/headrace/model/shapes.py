@@ -65,7 +65,7 @@ def infer_shapes(model: Model, inputs: Mapping[str, Sequence[int | None] | None]
             shapes[info.name] = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
     for name, value in model.graph.initializers.items():
         if value.const_value is not None:
-            shapes[name] = tuple(int(d) for d in value.const_value.shape)
+            shapes[name] = tuple(d if isinstance(d, int) else None for d in value.const_value.shape)
     return shapes
 
 

@@ -1,4 +1,4 @@
-"""If and Loop with known conditions: the branch is inlined, the loop is unrolled."""
+"""If with a known condition, Loop with a known count, Scan: the branch is inlined, the loop is unrolled."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from ..kernels.expr import Tensor, reshaped
+from ..kernels.expr import Tensor, reshaped, transposed
 from ..ops import Refuse
-from ..ops.movement import Concat
+from ..ops.movement import Concat, sliced
 from ..ops.registry import Value
 
 if TYPE_CHECKING:
@@ -25,18 +25,25 @@ def lower_control(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Seq
         condition = inputs[0]
         if not isinstance(condition, np.ndarray):
             raise Refuse("its condition is computed on the device")
-        return _body(walk, step.attributes["then_branch" if bool(condition.ravel()[0]) else "else_branch"], {})
+        branch = step.attributes["then_branch" if bool(condition.ravel()[0]) else "else_branch"]
+        return _body(walk, step, branch, {})
     if step.node.op_type == "Loop":
         return _loop(walk, step, inputs)
-    raise Refuse("no kernel for this operator")
+    if walk.opset_of(step) > 8:
+        return _scan(walk, step, inputs)
+    batch = inputs[1].shape[0] if inputs[1] is not None else 0
+    if inputs[0] is not None or not batch:
+        raise Refuse("lengths of its sequences")
+    each = [_scan(walk, step, [None if v is None else _at(v, 0, i) for v in inputs[1:]]) for i in range(batch)]
+    return [_stack(walk, step.name, column) for column in zip(*each, strict=True)]
 
 
-def _body(walk: Walk, graph: ir.Graph, bound: dict[str, Value]) -> list[Value]:
+def _body(walk: Walk, step: Step, graph: ir.Graph, bound: dict[str, Value]) -> list[Value]:
     from .lower import Step, attributes_of
 
     if id(graph) not in walk.graph.inner:
         walk.graph.inner[id(graph)] = [
-            Step(n, attributes_of(n), n.name or (n.outputs[0].name or n.op_type)) for n in graph
+            Step(n, attributes_of(n), n.name or (n.outputs[0].name or n.op_type), step.opset) for n in graph
         ]
         for name, value in graph.initializers.items():
             assert value.const_value is not None
@@ -66,7 +73,7 @@ def _loop(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Va
         if turn >= MOST_TURNS:
             raise Refuse(f"more than {MOST_TURNS} turns")
         values: list[Value] = [np.array(turn, np.int64), np.array(True), *(v for v in state if v is not None)]
-        outputs = _body(walk, body, dict(zip(names, values, strict=False)))
+        outputs = _body(walk, step, body, dict(zip(names, values, strict=False)))
         if isinstance(outputs[0], Tensor):
             raise Refuse("its condition is computed on the device")
         going = bool(outputs[0].ravel()[0])
@@ -77,6 +84,55 @@ def _loop(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Va
     if not turn and scans:
         raise Refuse("a scan output of no turns")
     return [*state, *(_stack(walk, step.name, s) for s in scans)]
+
+
+def _scan(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    body: ir.Graph = step.attributes["body"]
+    count: int = step.attributes["num_scan_inputs"]
+    values = [v for v in inputs if v is not None]
+    state, series = values[:-count], values[-count:]
+    results = len(body.outputs) - len(state)
+    axes = [a % len(v.shape) for a, v in zip(_list(step, "scan_input_axes", count), series, strict=True)]
+    turns = series[0].shape[axes[0]]
+    if not 0 < turns <= MOST_TURNS:
+        raise Refuse(f"{turns} turns: it is unrolled for 1 to {MOST_TURNS}")
+    old = walk.opset_of(step) < 9
+    back = _list(step, "directions" if old else "scan_input_directions", count)
+    names = [v.name or "" for v in body.inputs]
+    rows: list[list[Value]] = [[] for _ in range(results)]
+    for turn in range(turns):
+        now = [_at(v, a, turns - 1 - turn if b else turn) for v, a, b in zip(series, axes, back, strict=True)]
+        outputs = _body(walk, step, body, dict(zip(names, [*state, *now], strict=True)))
+        state = outputs[: len(state)]
+        for row, value in zip(rows, outputs[len(state) :], strict=True):
+            row.append(value)
+    turned = [r[::-1] if b else r for r, b in zip(rows, _list(step, "scan_output_directions", results), strict=True)]
+    places = _list(step, "scan_output_axes", results)
+    return [*state, *(_moved(_stack(walk, step.name, r), a, step.name) for r, a in zip(turned, places, strict=True))]
+
+
+def _list(step: Step, name: str, count: int) -> list[int]:
+    return list(step.attributes.get(name) or [0] * count)
+
+
+def _at(value: Value, axis: int, index: int) -> Value:
+    """The slice of a value at an index of an axis, without that axis."""
+    if isinstance(value, np.ndarray):
+        return np.take(value, index, axis)
+    rank = len(value.shape)
+    shape = [1 if a == axis else n for a, n in enumerate(value.shape)]
+    part = sliced(value, [index if a == axis else 0 for a in range(rank)], [1] * rank, shape, value.node)
+    return reshaped(part, [n for a, n in enumerate(value.shape) if a != axis], value.node)
+
+
+def _moved(value: Value, axis: int, node: str) -> Value:
+    """A value with its first axis at another place."""
+    rank = len(value.shape)
+    if isinstance(value, np.ndarray):
+        return np.moveaxis(value, 0, axis)
+    order = list(range(1, rank))
+    order.insert(axis % rank, 0)
+    return transposed(value, order, node)
 
 
 def _stack(walk: Walk, node: str, values: Sequence[Value]) -> Value:

@@ -39,6 +39,7 @@ class Step:
     node: ir.Node
     attributes: dict[str, Any]
     name: str
+    opset: int = 0  # of the function whose body it is a part of; 0: the model's
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class Graph:
     packings: dict[str, Array] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     inner: dict[int, list[Step]] = field(default_factory=dict)
+    functions: dict[Any, Any] = field(default_factory=dict)
     computed: dict[tuple[Any, ...], list[Array]] = field(
         default_factory=dict
     )  # large known results, by what they came from
@@ -248,21 +250,37 @@ class Walk:
             if done is not None:
                 return done
         entry = OPS.get((node.domain, node.op_type))
-        if entry is None:
-            raise Refuse("no kernel for this operator")
-        call = Call(
+        try:
+            if entry is None:
+                raise Refuse("no kernel for this operator")
+            result = entry.lower(self._call(step, inputs))
+            return [result] if isinstance(result, Tensor | np.ndarray) else result
+        except Refuse as reason:
+            from .functions import lower_function
+
+            by_definition = lower_function(self, step, inputs, reason)
+            if by_definition is None:
+                raise
+            return by_definition
+
+    def _call(self, step: Step, inputs: list[Value | None]) -> Call:
+        return Call(
             step.name,
-            node.op_type,
+            step.node.op_type,
             list(inputs),
             step.attributes,
-            self.graph.model.opset,
+            self.opset_of(step),
             self.target,
-            len(node.outputs),
+            len(step.node.outputs),
             self.lift,
             self.name_of,
         )
-        result = entry.lower(call)
-        return [result] if isinstance(result, Tensor | np.ndarray) else result
+
+    def opset_of(self, step: Step) -> int:
+        """The version of its domain that a node is written for."""
+        if step.node.domain:
+            return self.graph.model.graph.opset_imports.get(step.node.domain, 1)
+        return step.opset or self.graph.model.opset
 
     def _known(self, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value] | None:
         if step.node.op_type in ("ConstantOfShape", "Shape", "Size"):
@@ -275,7 +293,7 @@ class Walk:
         values = self.graph.computed.get(key)
         if values is None:
             try:
-                values = evaluate(step.node, arrays, step.attributes, self.graph.model.opset)
+                values = evaluate(step.node, arrays, step.attributes, self.opset_of(step))
             except Exception:  # the host has no such operator or cannot do it with these values: the device may
                 return None
             if any(a.size > SMALL for a in values):

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from ..model import Model
 from ..model.shapes import annotate_types, infer_shapes, input_dims
-from .affine import fold_batch_normalization, fold_scale_and_shift
+from .affine import fold_into_convolution
 from .conv_transpose import polyphase
 from .driver import Context, Refusal, Replacement, Rule, Target, apply_rules
 from .tidy import drop_identity, drop_unused, fold_constant
@@ -16,8 +16,7 @@ __all__ = ["EXPORT_RULES", "Context", "Refusal", "Replacement", "Rule", "Target"
 EXPORT_RULES: tuple[Rule, ...] = (
     fold_constant,
     drop_identity,
-    fold_batch_normalization,
-    fold_scale_and_shift,
+    fold_into_convolution,
     polyphase,
 )
 

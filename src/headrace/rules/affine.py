@@ -11,6 +11,11 @@ from .geometry import integer
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 
+def fold_into_convolution(node: ir.Node, context: Context) -> Replacement | Refusal | None:
+    """Either of the two; one rule, so that a chain folds in the order in which it stands."""
+    return fold_batch_normalization(node, context) or fold_scale_and_shift(node, context)
+
+
 def fold_batch_normalization(node: ir.Node, context: Context) -> Replacement | Refusal | None:
     """Conv → BatchNormalization: scale/√(var + ε) goes into the weight, the rest into the bias."""
     if not is_onnx(node, "BatchNormalization") or len([v for v in node.outputs if v.uses()]) > 1:

@@ -15,7 +15,7 @@ from ...model import Model, Note
 from ...model.proto import shared_proto
 from ...model.shapes import Dims, annotate_types, infer_shapes, input_dims
 from ...rules import Context, Rule, Target, apply_rules
-from ...rules.affine import fold_batch_normalization, fold_scale_and_shift
+from ...rules.affine import fold_into_convolution
 from ...rules.conv_transpose import polyphase
 from ...rules.tidy import drop_unused
 from .fft_rules import FFT_RULES, may_change
@@ -24,7 +24,7 @@ from .segments import Segments, UntypedValue, build
 from .steps import Workers
 from .supported import require_known
 
-CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_batch_normalization, fold_scale_and_shift, polyphase)
+CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_into_convolution, polyphase)
 KEPT_SHAPES = 1024
 
 
