@@ -43,7 +43,20 @@ How to add one:
 Then import the module below, and run `python -m headrace.ops.document > docs/operators.md`.
 """
 
-from . import attention, conv, conv_transpose, elementwise, matmul, movement, normalize, pool, reduce, resize, scan
+from . import (
+    attention,
+    conv,
+    conv_transpose,
+    definitions,
+    elementwise,
+    matmul,
+    movement,
+    normalize,
+    pool,
+    reduce,
+    resize,
+    scan,
+)
 from .registry import OPS, Call, Op, Refuse
 
 __all__ = [
@@ -54,6 +67,7 @@ __all__ = [
     "attention",
     "conv",
     "conv_transpose",
+    "definitions",
     "elementwise",
     "matmul",
     "movement",

@@ -140,8 +140,10 @@ def _out(node: ir.Node) -> str:
 
 
 def host_inputs(graph: Graph) -> set[str]:
-    """Graph inputs whose values lowering must know: those from which shapes, axes or pads are computed."""
+    """Graph inputs whose values lowering must know: those from which shapes, axes or pads are computed. A float input
+    is one only where it is such an operand itself (scales): float arithmetic runs on the device."""
     made = {v.name: step for step in graph.steps for v in step.node.outputs}
+    floats = {v.name or "" for v in graph.model.graph.inputs if v.dtype is not None and v.dtype.is_floating_point()}
     inputs = {v.name or "" for v in graph.model.graph.inputs} | set(graph.model.constants_fed)
     found: set[str] = set()
     stack: list[str] = []
@@ -149,13 +151,14 @@ def host_inputs(graph: Graph) -> set[str]:
         entry = OPS.get((step.node.domain, step.node.op_type))
         known = entry.known if entry else (0,) if step.node.op_type in INLINE else ()
         stack += [v.name or "" for i in known if i < len(step.node.inputs) and (v := step.node.inputs[i]) is not None]
+    direct = set(stack)
     seen: set[str] = set()
     while stack:
         name = stack.pop()
         if name in seen:
             continue
         seen.add(name)
-        if name in inputs:
+        if name in inputs and (name in direct or name not in floats):
             found.add(name)
         maker = made.get(name)
         if maker is not None and maker.node.op_type not in ("Shape", "Size"):
