@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 import headrace.jax as hr
-import jax
-from jax import lax
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 from hypothesis import HealthCheck, given, settings
+from jax import lax
 from jax_helpers import assert_close, random_array
 from jax_strategies import Arguments, arguments
 
 import headrace.jax as hr
-import jax
 from headrace.jax.compute import run
 from headrace.jax.convolution import describe, lax_parameters
 from headrace.jax.forms import FORMS
 from headrace.jax.geometry import Problem
-from jax import lax
 
 few = partial(settings, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

@@ -8,16 +8,16 @@ import sys
 import textwrap
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import pytest
+from jax import lax
 from jax.scipy import signal as reference
 
 import headrace.jax as hr
-import jax
 from headrace.jax.cost import COSTS, pick
 from headrace.jax.forms import FORMS
 from headrace.jax.geometry import Axis, Problem
-from jax import lax
 
 
 def python(code: str) -> str:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
+from jax import lax
 from jax_helpers import assert_close, random_array
 
 import headrace.jax as hr
-import jax
-from jax import lax
 
 NAMES = ("conv_general_dilated", "conv_transpose", "conv", "conv_with_general_padding")
 ORIGINALS = {name: getattr(lax, name) for name in NAMES}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from jax.scipy import signal as reference
 from jax_helpers import assert_close, random_array
 
 import headrace.jax as hr
-import jax
 
 FORWARD: list[dict[str, Any]] = [
     {"nperseg": 32},

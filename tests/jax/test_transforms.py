@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 from jax_helpers import assert_close, random_array
 
 import headrace.jax as hr
-import jax
-from jax import lax
 
 KEYWORDS: dict[str, Any] = {
     "window_strides": (1,),

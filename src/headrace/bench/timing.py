@@ -15,8 +15,9 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Milliseconds of every counted call, by contender.
 
-    Each is called twice unmeasured; then they take turns, in an order that is drawn anew for each round so that none
-    always follows the same other, each turn after a pause and an uncounted call, until `seconds` are spent on each or `most` calls are counted, but `least` calls in any case.
+    Each is called twice unmeasured. Then they take turns, in an order that is drawn anew for each round so that none
+    always follows the same other, each turn after a pause and an uncounted call, until `seconds` are spent on each or
+    `most` calls are counted, but `least` rounds in any case.
     """
     names = list(contenders)
     times: dict[str, list[float]] = {name: [] for name in names}

@@ -8,9 +8,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-import jax.numpy as jnp
-
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from .geometry import Axis, Problem

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 import jax
+import numpy as np
 from jax import lax
 
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy import signal as reference
 from scipy.signal import get_window
-
-import jax
-from jax import lax
 
 from .convolution import conv_general_dilated
 

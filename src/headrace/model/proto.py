@@ -48,6 +48,8 @@ def value_info(value: ir.Value, dims: Sequence[int | None] | None = None) -> onn
 def skeleton(model: Model, inputs: Mapping[str, Sequence[int | None] | None]) -> onnx.ModelProto:
     """The graph with its large weights reduced to typed inputs: cheap to hand to onnx.shape_inference."""
     proto = model_shell(model)
+    for domain in {n.domain for n in model.graph} - set(model.graph.opset_imports) - {"ai.onnx"}:
+        proto.opset_import.add(domain=domain, version=1)  # of our own steps
     graph = proto.graph
     graph.name = model.graph.name or "graph"
     for value in model.graph.inputs:

@@ -36,7 +36,7 @@ class Replacement:
 
     nodes: Sequence[ir.Node]
     outputs: Sequence[ir.Value]
-    reason: str
+    reason: str  # "" where it is not worth a note
     initializers: Sequence[ir.Value] = ()
     absorbed: Sequence[ir.Node] = ()  # other nodes that this one now does the work of
 
@@ -122,7 +122,8 @@ def _apply(context: Context, rule: Rule) -> int:
             context.model.notes.append(Note("rules", name, result.reason, refused=True))
         elif isinstance(result, Replacement):
             _replace(graph, node, result)
-            context.model.notes.append(Note("rules", name, result.reason))
+            if result.reason:
+                context.model.notes.append(Note("rules", name, result.reason))
             context.model.changed = True
             count += 1
     return count

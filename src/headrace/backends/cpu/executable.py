@@ -18,13 +18,13 @@ from ...rules import Context, Rule, Target, apply_rules
 from ...rules.affine import fold_into_convolution
 from ...rules.conv_transpose import polyphase
 from ...rules.tidy import drop_unused
-from .fft_rules import FFT_RULES, may_change
+from .fft_rules import FFT_RULES, may_change, reshaped_output
 from .ort_session import create, default_threads, translated
 from .segments import Segments, UntypedValue, build
 from .steps import Workers
 from .supported import require_known
 
-CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_into_convolution, polyphase)
+CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_into_convolution, polyphase, reshaped_output)
 KEPT_SHAPES = 1024
 
 
@@ -112,7 +112,7 @@ class CpuExecutable:
         try:
             return self._chosen(inputs, CPU_RULES)
         except UntypedValue as value:
-            found = self._chosen(inputs, tuple(rule for rule in CPU_RULES if rule not in FFT_RULES))
+            found = self._chosen(inputs, tuple(rule for rule in CPU_RULES if rule not in (*FFT_RULES, reshaped_output)))
             found.notes.append(Note("cpu", "", f"no FFT steps: the type of {value} cannot be inferred", refused=True))
             return found
 
@@ -124,6 +124,7 @@ class CpuExecutable:
         rewritten = apply_rules(context, rules)
         if rewritten:
             drop_unused(model)
+            annotate_types(model)
         choice = tuple(_fingerprint(node) for node in model.graph if "origins" in node.meta)
         if choice not in self._by_choice:
             self._by_choice[choice] = self._create(model if rewritten else self._model, rewritten, model.notes)

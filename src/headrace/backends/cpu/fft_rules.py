@@ -17,7 +17,7 @@ from ...rules.conv_transpose import size_of
 from ...rules.dft import SMALLEST, DftBasis, plausible, recognise
 from ...rules.driver import Context, Refusal, Replacement, constant_tensor, is_onnx, label
 from ...rules.geometry import conv_transpose_crop, integer, ints, string
-from .steps import Dft, FramedTransform, OverlapAdd, ProductTransform, Step, Stft
+from .steps import Dft, FramedTransform, OverlapAdd, ProductTransform, Step, Stft, View
 from .transform import Transform
 
 DOMAIN = "headrace"
@@ -53,6 +53,7 @@ def step_node(
     made = ir.node(type(step).__name__, inputs, domain=DOMAIN, name=f"{label(node)}_fft")
     made.meta["step"] = step
     made.meta["key"] = key
+    made.meta["threads"] = not isinstance(step, View)
     return Replacement([made], made.outputs, reason)
 
 
@@ -240,6 +241,19 @@ def dft(node: ir.Node, context: Context) -> Replacement | Refusal | None:
         bool(integer(node, "inverse", 0)), bool(integer(node, "onesided", 0)), integer(node, "axis", default_axis)
     )
     return step_node(node, node.inputs, step, "DFT through scipy.fft")
+
+
+def reshaped_output(node: ir.Node, context: Context) -> Replacement | None:
+    """A Reshape that a rewrite made, and that only gives a graph output its shape -> a view of the array."""
+    if not is_onnx(node, "Reshape") or "origins" not in node.meta or integer(node, "allowzero", 0):
+        return None
+    value, shape = node.inputs[0], context.constant(node.inputs[1])
+    if shape is None or value is None or value.producer() is None or value.is_graph_output():
+        return None
+    if not node.outputs[0].is_graph_output() or node.outputs[0].uses():
+        return None
+    dims = tuple(int(d) for d in shape)
+    return step_node(node, [value], View(dims), "", dims)
 
 
 FFT_RULES = (inverse_stft, forward_stft, dft_product, stft, dft)

@@ -84,12 +84,13 @@ def build(model: Model, threads: int, workers: Workers) -> Segments:
     for node, level in levels(graph).items():
         groups.setdefault(level, []).append(node)
     wanted = {str(v.name) for v in graph.outputs}
+    spinning = not any(node.meta.get("threads") for node in graph)
     for level in sorted(groups):
         if level % 2:
             stages += [_step_stage(node, workers) for node in groups[level]]
         else:
             later = set().union(*(captured(n) for other, ns in groups.items() if other > level for n in ns))
-            stages.append(_ort_stage(model, groups[level], wanted | later, threads))
+            stages.append(_ort_stage(model, groups[level], wanted | later, threads, spinning))
     last_use = {name: i for i, stage in enumerate(stages) for name in stage.inputs}
     needed = {name for stage in stages for name in stage.inputs} | wanted
     constants = {
@@ -104,7 +105,7 @@ def _step_stage(node: ir.Node, workers: Workers) -> Stage:
     return Stage(inputs, tuple(str(v.name) for v in node.outputs), lambda arrays: step(arrays, workers))
 
 
-def _ort_stage(model: Model, nodes: list[ir.Node], read_later: set[str], threads: int) -> Stage:
+def _ort_stage(model: Model, nodes: list[ir.Node], read_later: set[str], threads: int, spinning: bool) -> Stage:
     made = {str(v.name): v for node in nodes for v in node.outputs}
     outside = sorted(set().union(*(captured(n) for n in nodes)) - set(made))
     initializers = [model.graph.initializers[n] for n in outside if n in model.graph.initializers]
@@ -116,7 +117,7 @@ def _ort_stage(model: Model, nodes: list[ir.Node], read_later: set[str], threads
         if value.type is None:
             raise UntypedValue(str(value.name))
     shared = shared_proto(model, nodes, inputs, outputs, initializers)
-    session = create(shared, threads, spinning=False)
+    session = create(shared, threads, spinning=spinning)
     output_names, input_names = [str(v.name) for v in outputs], tuple(str(v.name) for v in inputs)
 
     def run(arrays: list[Any]) -> list[Any]:

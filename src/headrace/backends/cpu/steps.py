@@ -56,6 +56,18 @@ def _ranges(length: int, parts: int) -> Iterable[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """Reshape of a graph output: ONNX Runtime copies it, numpy does not. Zeros in `shape` keep a dimension."""
+
+    shape: tuple[int, ...]
+
+    def __call__(self, inputs: Sequence[Array | None], workers: Workers) -> list[Array]:
+        (x,) = inputs
+        assert x is not None
+        return [x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(self.shape)])]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OverlapAdd:
     """ConvTranspose by a DFT basis: x [batch, rows, frames] -> [batch, 1, (frames - 1)·stride + taps - begin - end].
 
