@@ -91,8 +91,13 @@ fn int_power(x: i32, y: i32) -> i32 {
     return select(r, select(0, x, abs(x) == 1 && (y & 1) != 0), y < 0 && abs(x) != 1);
 }
 
+fn trunc_mod(x: f32, y: f32) -> f32 {
+    return select(x - y * trunc(x / y), x, is_inf(y) && !is_inf(x));
+}
+
 fn floor_mod(x: f32, y: f32) -> f32 {
-    return x - y * floor(x / y);
+    let r = trunc_mod(x, y);
+    return select(r, r + y, r != 0.0 && (r < 0.0) != (y < 0.0));
 }
 
 fn int_floor_mod(x: i32, y: i32) -> i32 {

@@ -115,7 +115,7 @@ VARIADIC = [
     Row("Max", "nan_max({0}, {1})", "fiu", i="max({0}, {1})", u="max({0}, {1})", helper="nan_max"),
     Row("Min", "nan_min({0}, {1})", "fiu", i="min({0}, {1})", u="min({0}, {1})", helper="nan_min"),
 ]
-_NARROW = {
+NARROW = {
     ir.DataType.INT8: "({0} << 24u) >> 24u",
     ir.DataType.INT16: "({0} << 16u) >> 16u",
     ir.DataType.UINT8: "{0} & 255u",
@@ -133,8 +133,8 @@ def apply(row: Row, args: Sequence[Tensor], node: str) -> Tensor:
     helper = row.helper if not getattr(row, kind, "") or kind == "f" else ("int_power" if row.name == "Pow" else "")
     dtype = BOOL if row.bool_result else tensors[0].dtype
     result: Tensor = Map(row.for_kind(kind), tensors, dtype, node, row.cost, helper)
-    if dtype in _NARROW and row.name in _WRAPS:
-        result = Map(_NARROW[dtype], [result], dtype, node)
+    if dtype in NARROW and row.name in _WRAPS:
+        result = Map(NARROW[dtype], [result], dtype, node)
     return result
 
 
@@ -143,9 +143,10 @@ def lower_row(row: Row, call: Call) -> Tensor:
     args = [call.x(i) for i in range(len(call.inputs)) if call.has(i)]
     args += [Fill(float(call.attr(n, d)), (), args[0].dtype) for n, d in row.params]
     if row.name == "Pow" and args[0].dtype != args[1].dtype:
-        args[1] = cast(args[1], args[0].dtype, call.node) if args[0].type == "f32" else args[1]
-        if args[0].type != args[1].type:
-            raise Refuse("an integer to the power of a float")
+        if args[0].type != "f32" and args[1].type == "f32":
+            wide = [cast(args[0], args[1].dtype, call.node), args[1]]
+            return cast(apply(row, wide, call.node), args[0].dtype, call.node)
+        args[1] = cast(args[1], args[0].dtype, call.node)
     return apply(row, args, call.node)
 
 
@@ -213,9 +214,10 @@ def clip(call: Call) -> Tensor:
 def mod(call: Call) -> Tensor:
     """fmod=1 takes the sign of the dividend, 0 that of the divisor."""
     a, b = broadcast([call.x(0), call.x(1)], call.node)
-    if call.attr("fmod", 0) or a.type == "u32":
+    truncated = bool(call.attr("fmod", 0))
+    if a.type == "u32" or (truncated and a.type == "i32"):
         return Map("{0} % {1}", [a, b], a.dtype, call.node, 3)
-    name = "floor_mod" if a.type == "f32" else "int_floor_mod"
+    name = ("trunc_mod" if truncated else "floor_mod") if a.type == "f32" else "int_floor_mod"
     return Map(name + "({0}, {1})", [a, b], a.dtype, call.node, 4, name)
 
 
@@ -264,7 +266,7 @@ def cast(x: Tensor, to: ir.DataType, node: str) -> Tensor:
     result: Tensor = Map(text, [x], to, node, 1, helper) if x.type != probe.type else Map("{0}", [x], to, node, 0)
     if to == ir.DataType.FLOAT16:
         return Map("quantizeToF16({0})", [result], to, node)
-    return Map(_NARROW[to], [result], to, node) if to in _NARROW else result
+    return Map(NARROW[to], [result], to, node) if to in NARROW else result
 
 
 @op("Cast", "CastLike", dtypes="all")
