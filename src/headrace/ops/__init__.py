@@ -51,6 +51,7 @@ from . import (
     conv,
     conv_transpose,
     definitions,
+    dft,
     elementwise,
     gather,
     masks,
@@ -58,9 +59,12 @@ from . import (
     movement,
     normalize,
     pool,
+    quantize,
     reduce,
     resize,
     scan,
+    scatter,
+    sort,
 )
 from .registry import OPS, Call, Op, Refuse
 
@@ -76,6 +80,7 @@ __all__ = [
     "conv",
     "conv_transpose",
     "definitions",
+    "dft",
     "elementwise",
     "gather",
     "masks",
@@ -83,7 +88,10 @@ __all__ = [
     "movement",
     "normalize",
     "pool",
+    "quantize",
     "reduce",
     "resize",
     "scan",
+    "scatter",
+    "sort",
 ]

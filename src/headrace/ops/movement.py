@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+import onnx_ir as ir
 
 from ..dtypes import Array
 from ..kernels.emit import Scope
@@ -311,8 +312,11 @@ def constant_of_shape(call: Call) -> Value:
 
 @op("Range", dtypes="float, int", known=(0, 1, 2))
 def range_(call: Call) -> Value:
-    """Known bounds."""
+    """Known bounds. Floats are computed on the device, from the coordinate."""
     a, b, c = (call.need(i, "bounds").reshape(()) for i in range(3))
+    if a.dtype.kind == "f":
+        count = max(int(np.ceil((b.astype(np.float64) - a) / c)), 0)
+        return Iota((count,), ir.DataType.from_numpy(a.dtype), 0, a.item(), c.item())
     result: Array = np.arange(a.item(), b.item(), c.item(), dtype=a.dtype)
     return result
 

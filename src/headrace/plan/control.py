@@ -118,7 +118,8 @@ def _list(step: Step, name: str, count: int) -> list[int]:
 def _at(value: Value, axis: int, index: int) -> Value:
     """The slice of a value at an index of an axis, without that axis."""
     if isinstance(value, np.ndarray):
-        return np.take(value, index, axis)
+        taken: Value = np.take(value, index, axis)
+        return taken
     rank = len(value.shape)
     shape = [1 if a == axis else n for a, n in enumerate(value.shape)]
     part = sliced(value, [index if a == axis else 0 for a in range(rank)], [1] * rank, shape, value.node)

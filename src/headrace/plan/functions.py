@@ -86,7 +86,7 @@ def _body(step: Step, types: Sequence[Any], opset: int) -> Body | None:
 def _function(node: onnx.NodeProto, types: Sequence[Any], opset: int) -> onnx.FunctionProto | None:
     """The definition of an operator in an opset; some depend on the node's attributes and input types."""
     try:
-        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
     except onnx.defs.SchemaError:
         return None
     result = onnx.FunctionProto()

@@ -50,6 +50,7 @@ class Graph:
     constants: dict[str, Array]
     steps: list[Step]
     packings: dict[str, Array] = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     inner: dict[int, list[Step]] = field(default_factory=dict)
     functions: dict[Any, Any] = field(default_factory=dict)
@@ -141,29 +142,45 @@ def _out(node: ir.Node) -> str:
 
 def host_inputs(graph: Graph) -> set[str]:
     """Graph inputs whose values lowering must know: those from which shapes, axes or pads are computed. A float input
-    is one only where it is such an operand itself (scales): float arithmetic runs on the device."""
-    made = {v.name: step for step in graph.steps for v in step.node.outputs}
-    floats = {v.name or "" for v in graph.model.graph.inputs if v.dtype is not None and v.dtype.is_floating_point()}
+    is one only where it is such an operand itself (scales) or one number: float arithmetic runs on the device."""
+    floats = {v.name or "" for v in graph.model.graph.inputs if _is_float_tensor(v)}
     inputs = {v.name or "" for v in graph.model.graph.inputs} | set(graph.model.constants_fed)
-    found: set[str] = set()
+    depends: dict[str, list[str]] = {}
     stack: list[str] = []
     for step in graph.steps:
-        entry = OPS.get((step.node.domain, step.node.op_type))
-        known = entry.known if entry else (0,) if step.node.op_type in INLINE else ()
-        stack += [v.name or "" for i in known if i < len(step.node.inputs) and (v := step.node.inputs[i]) is not None]
-    direct = set(stack)
-    seen: set[str] = set()
+        for node in [step.node, *(n for g in _subgraphs(step) for n in g.all_nodes())]:
+            _note_dependencies(node, depends)
+            entry = OPS.get((node.domain, node.op_type))
+            known = entry.known if entry else (0,) if node.op_type in INLINE else ()
+            stack += [v.name or "" for i in known if i < len(node.inputs) and (v := node.inputs[i]) is not None]
+    direct, seen = set(stack), set[str]()
     while stack:
         name = stack.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        if name in inputs and (name in direct or name not in floats):
-            found.add(name)
-        maker = made.get(name)
-        if maker is not None and maker.node.op_type not in ("Shape", "Size"):
-            stack += [v.name or "" for v in maker.node.inputs if v is not None]
-    return found
+        if name not in seen:
+            seen.add(name)
+            stack += depends.get(name, ())
+    return {n for n in seen & inputs if n in direct or n not in floats}
+
+
+def _note_dependencies(node: ir.Node, depends: dict[str, list[str]]) -> None:
+    """What the value of each output, and of each input of a body, comes from; shapes come from no value."""
+    if node.op_type in ("Shape", "Size"):
+        return
+    sources = ["" if v is None else v.name or "" for v in node.inputs]
+    bodies = [a.value for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+    results = [v.name or "" for body in bodies for v in body.outputs]
+    if node.op_type == "Loop":  # iteration, condition and state go in; condition and state come out
+        depends.update(
+            (v.name or "", [*pair]) for v, *pair in zip(bodies[0].inputs[1:], sources[1:], results, strict=False)
+        )
+    elif node.op_type == "Scan":
+        depends.update((v.name or "", [source]) for v, source in zip(bodies[0].inputs, sources, strict=False))
+    depends.update((v.name or "", [*sources, *results]) for v in node.outputs)
+
+
+def _is_float_tensor(v: ir.Value) -> bool:
+    one = v.shape is not None and all(d == 1 for d in v.shape)
+    return not one and v.dtype is not None and v.dtype.is_floating_point()
 
 
 class Walk:
@@ -176,6 +193,7 @@ class Walk:
         self.pending: list[Step] = []
         self.notes: list[Note] = []
         self.packings = graph.packings
+        self.memo = graph.memo
         self._lifted: dict[int, Tensor] = {}
         self._waiting: set[str] = set()
         self._held: list[Array] = []
@@ -288,6 +306,8 @@ class Walk:
     def _known(self, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value] | None:
         if step.node.op_type in ("ConstantOfShape", "Shape", "Size"):
             return None
+        if step.node.op_type == "Range" and inputs[0] is not None and inputs[0].dtype.kind == "f":  # type: ignore[union-attr]
+            return None  # an expression of the coordinate, in whichever kernel reads it
         arrays = [v if isinstance(v, np.ndarray) else None for v in inputs]
         key = (
             id(step.node),

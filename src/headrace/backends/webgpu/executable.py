@@ -21,7 +21,7 @@ from ...ops import Refuse
 from ...plan import HostStep, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph
 from ...plan.lower import Step, unsupported
 from .device import Device, open_device, release
-from .host_step import HostNode
+from .host_step import HostNode, captured
 from .player import Pool, Prepared
 
 PLANS_KEPT = 16
@@ -255,7 +255,7 @@ class WebGpuExecutable:
             step = made.get(stack.pop())
             if step is not None and id(step) not in needed:
                 needed.add(id(step))
-                stack += [v.name or "" for v in step.node.inputs if v is not None]
+                stack += [*(v.name or "" for v in step.node.inputs if v is not None), *captured(step)]
         return [(s, r) for s, r in refused if id(s) in needed]
 
 

@@ -20,7 +20,7 @@ class HostNode:
 
     def __init__(self, step: Step, graph: Graph, reason: str, threads: int | None) -> None:
         self.step, self.graph, self.reason, self.threads = step, graph, reason, threads
-        self.captured = _captured(step)
+        self.captured = captured(step)
         self._sessions: dict[tuple[Any, ...], Any] = {}
 
     def described(self, outputs: set[str]) -> HostStep:
@@ -64,7 +64,7 @@ class HostNode:
         return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _captured(step: Step) -> list[str]:
+def captured(step: Step) -> list[str]:
     """Names that the node's subgraphs read from outside."""
     found: dict[str, None] = {}
     for value in step.attributes.values():
