@@ -35,3 +35,15 @@ def helpers_text(*names: str) -> str:
 def body(path: Path) -> str:
     """Text of a kernel body."""
     return path.read_text()
+
+
+@cache
+def functions_text(text: str, name: str) -> str:
+    """The function `name` of a WGSL text behind those that it calls, in the order of the text."""
+    parts = {m[1]: part for part in re.split(r"(?m)^(?=fn )", text) if (m := re.match(r"fn (\w+)", part))}
+    wanted, stack = set(), [name]
+    while stack:
+        top = stack.pop()
+        wanted.add(top)
+        stack += [n for n in parts if n not in wanted and re.search(rf"\b{n}\(", parts[top])]
+    return "".join(part for n, part in parts.items() if n in wanted)

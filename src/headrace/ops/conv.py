@@ -12,6 +12,7 @@ from ..dtypes import Array
 from ..kernels.expr import Fill, Map, Stored, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin, unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
+from .fft_basis import forward_stft
 from .matmul import MatMul, floats_only, tile
 from .movement import Pad
 from .registry import Call, Refuse, broadcast, op
@@ -171,6 +172,8 @@ def conv(call: Call) -> Tensor:
     shape = (x.shape[0], w.shape[0], *window.outside)
     if min(shape) <= 0:
         y: Tensor = Fill(0, [max(n, 0) for n in shape], x.dtype)
+    elif (found := forward_stft(call, x, window.outside, window.before, window.strides, window.dilations)) is not None:
+        y = found
     elif groups == 1 and _is_product(window, channels, rows):
         y = _as_product(call, x, w, window, shape)
     else:

@@ -16,6 +16,7 @@ from ..dtypes import Array
 from ..kernels.expr import Coords, Fill, Stored, Tensor, View, reshaped, transposed
 from ..kernels.template import ceil_div
 from .conv import Conv, Window, with_bias
+from .fft_basis import inverse_stft
 from .matmul import floats_only
 from .movement import Pad
 from .registry import Call, Refuse, op
@@ -94,6 +95,9 @@ def conv_transpose(call: Call) -> Tensor:
     shape = (x.shape[0], w.shape[1] * groups, *sizes)
     if min(shape) <= 0 or x.size == 0:
         return with_bias(call, Fill(0, [max(n, 0) for n in shape], x.dtype))
+    by_fft = inverse_stft(call, x, sizes, pads, strides, dilations)
+    if by_fft is not None:
+        return with_bias(call, by_fft)
     turns = [ceil_div((k - 1) * d + 1, s) for k, d, s in zip(taps, dilations, strides, strict=True)]
     first = [p // s for p, s in zip(pads, strides, strict=True)]  # the first q that reaches the result
     count = [(n + p - 1) // s + 1 - f for n, p, s, f in zip(sizes, pads, strides, first, strict=True)]

@@ -3,6 +3,10 @@
 // transforms along the last: the lanes of a workgroup read neighbours, and share their twiddle factors.
 struct At { re: Row_re, im: Row_im, t: i32, q: i32, p: i32 }
 
+fn times(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
 fn twiddle(k: i32) -> vec2<f32> {
     return vec2<f32>(w(0, k), SIGN * w(1, k));
 }
@@ -13,8 +17,11 @@ fn load(at: At, r: i32) -> vec2<f32> {
     if (HERMITIAN) {
         // Half of a Hermitian spectrum, as that of the complex signal whose parts are the even and the odd samples.
         let y = vec2<f32>(re_at(at.re, u.N - k), -im_at(at.im, u.N - k));
-        let d = times(x - y, vec2<f32>(f(0, k), f(1, k)));
-        return x + y + vec2<f32>(-d.y, d.x);
+        let edge = select(1.0, 0.0, k == 0); // imaginary parts of the first and the last bin count for nothing
+        let s = x + y;
+        let d = x - y;
+        let e = times(vec2<f32>(d.x, d.y * edge), vec2<f32>(f(0, k), f(1, k)));
+        return vec2<f32>(s.x - e.y, s.y * edge + e.x);
     }
     if (TIMES) {
         return times(x, vec2<f32>(f(0, k), f(1, k)));

@@ -10,9 +10,13 @@ fn twiddle(k: i32) -> vec2<f32> {
 fn load(re: Row_re, im: Row_im, k: i32) -> vec2<f32> {
     let x = vec2<f32>(re_at(re, k), im_at(im, k));
     if (HERMITIAN) {
+        // Half of a Hermitian spectrum, as that of the complex signal whose parts are the even and the odd samples.
         let y = vec2<f32>(re_at(re, u.N - k), -im_at(im, u.N - k));
-        let d = times(x - y, vec2<f32>(f(0, k), f(1, k)));
-        return x + y + vec2<f32>(-d.y, d.x);
+        let edge = select(1.0, 0.0, k == 0); // imaginary parts of the first and the last bin count for nothing
+        let s = x + y;
+        let d = x - y;
+        let e = times(vec2<f32>(d.x, d.y * edge), vec2<f32>(f(0, k), f(1, k)));
+        return vec2<f32>(s.x - e.y, s.y * edge + e.x);
     }
     if (TIMES) {
         return times(x, vec2<f32>(f(0, k), f(1, k)));

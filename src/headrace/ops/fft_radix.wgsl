@@ -1,7 +1,4 @@
 // Butterflies: dftN(a...)[r] = sum over l of a[l] * e^(SIGN * 2 pi i l r / N). One of them is put before fft.wgsl.
-fn times(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
-    return vec2<f32>(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
-}
 
 fn turn(a: vec2<f32>) -> vec2<f32> {
     return vec2<f32>(-SIGN * a.y, SIGN * a.x);

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from ..kernels.expr import Buffer, Fill, Map, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
+from .fft_basis import dft_product
 from .registry import Call, Refuse, broadcast, op
 
 
@@ -105,7 +106,8 @@ def matmul(call: Call) -> Tensor:
     """Batched, broadcast, and with vectors on either side."""
     a, b = call.x(0), call.x(1)
     floats_only(a, "MatMul")
-    return product(call, a, b, a.dtype)
+    by_fft = dft_product(call, a, b)
+    return product(call, a, b, a.dtype) if by_fft is None else by_fft
 
 
 @op("Gemm")

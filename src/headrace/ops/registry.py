@@ -133,6 +133,14 @@ def packed(call: Call, value: Array, how: str, pack: Callable[[Array], Array]) -
     return Buffer(key, array.shape, ir.DataType.from_numpy(array.dtype), array)
 
 
+def remembered(call: Call, key: str, make: Callable[[], Any]) -> Any:
+    """What `make` found out about a weight, kept as long as the model."""
+    memo: dict[str, Any] = call.lift.__self__.memo  # type: ignore[attr-defined]
+    if key not in memo:
+        memo[key] = make()
+    return memo[key]
+
+
 def to_tensor(array: Array, name: str) -> Tensor:
     """A known value as a lazy tensor: a number, a range along one axis, or a constant buffer called `name`."""
     dtype = ir.DataType.from_numpy(array.dtype)

@@ -22,6 +22,7 @@ from .host import evaluate
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 SMALL = 64  # known values up to this many elements are compared by value, larger ones by identity
 INLINE = {"If", "Loop", "Scan"}
+CONDITIONS = {"If": (0,), "Loop": (0, 1)}  # inputs that say what is inlined, and how often
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def host_inputs(graph: Graph) -> set[str]:
         for node in [step.node, *(n for g in _subgraphs(step) for n in g.all_nodes())]:
             _note_dependencies(node, depends)
             entry = OPS.get((node.domain, node.op_type))
-            known = entry.known if entry else (0,) if node.op_type in INLINE else ()
+            known = entry.known if entry else CONDITIONS.get(node.op_type, ())
             stack += [v.name or "" for i in known if i < len(node.inputs) and (v := node.inputs[i]) is not None]
     direct, seen = set(stack), set[str]()
     while stack:
