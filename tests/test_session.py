@@ -25,7 +25,7 @@ def add_model(shape=("batch", 3)):
 def test_public_names():
     assert sorted(headrace.__all__) == [
         "Device", "DeviceError", "HeadraceError", "InferenceSession", "InputError", "ModelError", "NodeArg", "Note",
-        "UnsupportedNode", "UnsupportedOpError", "__version__", "devices", "optimize",
+        "UnsupportedNode", "UnsupportedOpError", "__version__", "devices", "export_web", "optimize",
     ]  # fmt: skip
     for name in headrace.__all__:
         assert getattr(headrace, name).__doc__

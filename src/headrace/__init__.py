@@ -6,6 +6,7 @@ from .feeds import NodeArg
 from .model import Note
 from .session import InferenceSession, optimize
 from .version import __version__
+from .web import export_web
 
 __all__ = [
     "Device",
@@ -20,5 +21,6 @@ __all__ = [
     "UnsupportedOpError",
     "__version__",
     "devices",
+    "export_web",
     "optimize",
 ]

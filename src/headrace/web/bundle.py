@@ -1,0 +1,192 @@
+"""Writing the bundle: plans for the asked sizes, weights once, the player beside them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..dtypes import Array
+from ..errors import InputError, ModelError, UnsupportedOpError
+from ..feeds import NodeArg, node_arg
+from ..kernels.expr import Tensor
+from ..model import Model, load
+from ..model.load import ModelSource
+from ..model.shapes import bind_dims
+from ..plan import Graph, Kernel, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph, verify_plan
+from ..plan.lower import unsupported
+from ..target import DEFAULT, Target
+
+FORMAT = 1
+SHARD_BYTES = 64 << 20
+PLAYER_FILES = ("headrace.js", "headrace.d.ts", "index.html", "demo.js")
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def export_web(
+    model: ModelSource,
+    folder: str | Path,
+    input_shapes: Shapes | Sequence[Shapes] | None = None,
+    dims: Mapping[str, int] | None = None,
+    *,
+    target: Target = DEFAULT,
+) -> dict[str, Any]:
+    """Write `model` as a folder that a page plays on WebGPU with no other runtime.
+
+    Args:
+        model: path of a `.onnx` file, its bytes, or an onnx.ModelProto.
+        folder: where to write `plan.json`, `weights*.bin`, the player and a demo page.
+        input_shapes: the shape of each input, as {"x": (1, 3, 224, 224)}; a list of such dicts for several sizes, which
+            share weights and pipelines. Inputs with fixed shapes can be left out.
+        dims: sizes of symbolic dimensions.
+        target: the limits to plan for; default those that every WebGPU device has.
+
+    Returns:
+        The content of `plan.json`.
+
+    Raises:
+        ModelError, InputError: a bad model; a size that is not known, or an input whose values shapes are computed from.
+        UnsupportedOpError: nodes that would have to run outside the device.
+        DeviceError: something that does not fit the limits of `target`.
+    """
+    loaded = load(model)
+    if dims:
+        loaded = bind_dims(loaded, dims)
+    graph, stored = prepare_graph(loaded), {}  # type: Graph, dict[str, Array]
+    many = [input_shapes] if isinstance(input_shapes, Mapping) or input_shapes is None else list(input_shapes)
+    plans = [_plan(graph, loaded, shapes or {}, target, stored) for shapes in many]
+    bundle, weights = bundled(loaded, plans)
+    _write(Path(folder), bundle, weights)
+    return bundle
+
+
+def _plan(graph: Graph, model: Model, shapes: Shapes, target: Target, stored: dict[str, Array]) -> Plan:
+    needed = host_inputs(graph)
+    specs: dict[str, Spec | Array] = {}
+    for value in model.graph.inputs:
+        arg = node_arg(value)
+        if arg.name in needed:
+            raise InputError(
+                f"The values of input {arg.name!r} decide shapes, so it has no plan beforehand: make it constant."
+            )
+        specs[arg.name] = Spec(_shape(arg, shapes), value.dtype or ir.DataType.FLOAT)
+    unknown = set(shapes) - set(specs)
+    if unknown:
+        raise InputError(f"No such input: {', '.join(sorted(unknown))}. The model has: {', '.join(specs)}.")
+    plan = lower_fully(graph, specs, target, stored)
+    verify_plan(plan, target)
+    return plan
+
+
+def lower_fully(graph: Graph, specs: Mapping[str, Spec | Array], target: Target, stored: dict[str, Array]) -> Plan:
+    """The plan for inputs of the given shapes (or values).
+
+    Raises:
+        UnsupportedOpError: nodes that would have to run on the host.
+    """
+    walk = Walk(graph, target)
+    lowered = walk.run(specs)
+    if lowered.refused:
+        nodes = [unsupported(step, reason) for step, reason in lowered.refused]
+        raise UnsupportedOpError(nodes, "A page has no other runtime that could run them.")
+    outputs: dict[str, Tensor | Array] = {str(v.name): walk.lookup(str(v.name)) for v in graph.model.graph.outputs}
+    plan, _ = make_plan(outputs, {n: s for n, s in specs.items() if isinstance(s, Spec)}, target, stored)
+    return plan
+
+
+def _shape(arg: NodeArg, shapes: Shapes) -> tuple[int, ...]:
+    given = shapes.get(arg.name)
+    if given is None:
+        if any(not isinstance(d, int) for d in arg.shape):
+            raise InputError(f"Input {arg.name!r} {arg.shape} has sizes that are not known: give input_shapes.")
+        return tuple(int(d) for d in arg.shape if isinstance(d, int))
+    fits = len(given) == len(arg.shape) and all(
+        not isinstance(want, int) or want == got for want, got in zip(arg.shape, given, strict=True)
+    )
+    if not fits or any(int(d) < 0 for d in given):
+        raise InputError(f"Input {arg.name!r} is {arg.shape} and cannot have the shape {list(given)}.")
+    return tuple(int(d) for d in given)
+
+
+def bundled(model: Model, plans: Sequence[Plan]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """`plan.json` as plain data, and the constants that go to the file of weights, by key."""
+    kernels: dict[Kernel, int] = {}
+    weights: dict[str, Array] = {}
+    places: dict[str, list[Any]] = {}
+    made = []
+    for plan in plans:
+        data = json.loads(plan.to_json())
+        number = {i: kernels.setdefault(k, len(kernels)) for i, k in enumerate(plan.kernels)}
+        for dispatch in data["dispatches"]:
+            dispatch[0] = number[dispatch[0]]
+        del data["kernels"], data["version"], data["host_steps"], data["next"]
+        for constant, source in zip(data["constants"], plan.constants, strict=True):
+            if constant["data"] is None:
+                weights.setdefault(source.key, source.data)
+        made.append(data)
+    for number_of_bytes, key in _offsets(weights):
+        places[key] = [number_of_bytes, weights[key].nbytes]
+    bundle = {
+        "format": FORMAT,
+        "inputs": [_described(v) for v in model.graph.inputs],
+        "outputs": [_described(v) for v in model.graph.outputs],
+        "kernels": [_kernel(k) for k in kernels],
+        "plans": made,
+        "weights": {"places": places, "bytes": sum(_padded(w.nbytes) for w in weights.values()), "shard": SHARD_BYTES},
+    }
+    return bundle, weights
+
+
+def _kernel(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "wgsl": kernel.wgsl,
+        "bindings": kernel.bindings,
+        "requires": kernel.requires,
+        "entry": kernel.entry,
+    }
+
+
+def _described(value: ir.Value) -> dict[str, Any]:
+    arg = node_arg(value)
+    return {"name": arg.name, "dims": arg.shape, "type": arg.type.removeprefix("tensor(").removesuffix(")")}
+
+
+def _padded(size: int) -> int:
+    return -(-size // 4) * 4
+
+
+def _offsets(weights: Mapping[str, Array]) -> list[tuple[int, str]]:
+    at, found = 0, []
+    for key, array in weights.items():
+        found.append((at, key))
+        at += _padded(array.nbytes)
+    return found
+
+
+def _write(folder: Path, bundle: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("weights*.bin"):
+            old.unlink()
+        (folder / "plan.json").write_text(json.dumps(bundle, separators=(",", ":")))
+        _write_weights(folder, weights)
+        for name in PLAYER_FILES:
+            with resources.as_file(resources.files(__package__) / name) as source:
+                shutil.copyfile(source, folder / name)
+    except OSError as error:
+        raise ModelError(f"Cannot write the bundle to {folder}: {error}") from error
+
+
+def _write_weights(folder: Path, weights: Mapping[str, Array]) -> None:
+    """All constants one after the other, cut into files of one size that a browser can cache."""
+    whole = b"".join(np.ascontiguousarray(a).tobytes() + bytes(_padded(a.nbytes) - a.nbytes) for a in weights.values())
+    for i, start in enumerate(range(0, max(len(whole), 1), SHARD_BYTES)):
+        (folder / f"weights-{i}.bin").write_bytes(whole[start : start + SHARD_BYTES])
