@@ -1,0 +1,189 @@
+"""RNN, GRU and LSTM. One matrix product makes the inputs' part of every step; then one kernel a direction walks the
+steps, a workgroup to each sequence, with the state in workgroup memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..kernels.expr import Fill, Heavy, Map, Stored, Tensor, reshaped, transposed
+from ..kernels.index import number, variable
+from ..kernels.template import Build, Launch, Template, wgsl
+from .elementwise import cast
+from .matmul import product
+from .movement import Concat, sliced
+from .registry import Call, Refuse, broadcast, op
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+KIND = {"RNN": 0, "GRU": 1, "LSTM": 2}
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+I32 = ir.DataType.INT32
+WORDS = 4096  # of workgroup memory, that a device always has
+ACTIVATIONS = {
+    "relu": ("max(x, 0.0)", 0.0, 0.0),
+    "tanh": ("tanh_safe(x)", 0.0, 0.0),
+    "sigmoid": ("1.0 / (1.0 + exp(-x))", 0.0, 0.0),
+    "affine": ("{a} * x + {b}", 1.0, 0.0),
+    "leakyrelu": ("select({a} * x, x, x >= 0.0)", 0.01, 0.0),
+    "thresholdedrelu": ("select(0.0, x, x >= {a})", 1.0, 0.0),
+    "scaledtanh": ("{a} * tanh_safe({b} * x)", 1.0, 1.0),
+    "hardsigmoid": ("clamp({a} * x + {b}, 0.0, 1.0)", 0.2, 0.5),
+    "elu": ("select({a} * (exp(x) - 1.0), x, x >= 0.0)", 1.0, 0.0),
+    "softsign": ("x / (1.0 + abs(x))", 0.0, 0.0),
+    "softplus": ("max(x, 0.0) + log(1.0 + exp(-abs(x)))", 0.0, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Recurrent(Template):
+    """Results: y [steps, batch, hidden], zero after a sequence's end; h and, for an LSTM, c by turn, carried on."""
+
+    kind: int
+    steps: int
+    batch: int
+    hidden: int
+    functions: tuple[str, ...]
+    reverse: bool
+    clip: float
+    linear_before_reset: bool
+    coupled: bool
+    name = "recurrent"
+
+    def build(self, b: Build) -> Launch:
+        gates = (1, 3, 4)[self.kind]
+        t, n = variable("t", self.steps), variable("n", self.batch)
+        g, j, k = variable("g", gates), variable("j", self.hidden), variable("k", self.hidden, 1)
+        h = self.hidden
+        b.read("x_in", 0, (t, n, g * h + j), ("t", "n", "g", "j"))
+        b.read("weight", 1, (g * h + j, k), ("g", "j"), ("k",), any_map=True)
+        b.read("bias", 2, (g * h + j,), ("g", "j"))
+        b.read("first_h", 3, (number(0), n, j), ("n", "j"))
+        b.read("length_of", 4, (n,), ("n",))
+        if self.kind == 2:
+            b.read("first_c", 3, (number(1), n, j), ("n", "j"))
+            b.read("peephole", 2, (variable("g", 3) * h + j + 4 * h,), ("g", "j"))
+        else:
+            b.text.functions.append("fn first_c(n: i32, j: i32) -> f32 {\n    return 0.0;\n}\n")
+            b.text.functions.append("fn peephole(g: i32, j: i32) -> f32 {\n    return 0.0;\n}\n")
+        b.text.const(KIND=self.kind, HIDDEN=h, REVERSE=self.reverse, LINEAR=self.linear_before_reset)
+        b.text.const(CLIPPED=self.clip > 0, COUPLED=self.coupled, CELLS=h if self.kind else 1)
+        b.text.uniform(steps=self.steps, clip=float(self.clip))
+        b.text.helpers.setdefault("tanh_safe")
+        for name, text in zip("fgh", (*self.functions, "x", "x"), strict=False):
+            b.text.functions.append(f"fn act_{name}(x: f32) -> f32 {{\n    return {text};\n}}\n")
+        at, turn = (t, n, j), (variable("s", self.steps), n, j)
+        coords, values = [at, turn], [("y", "f32"), ("h", "f32")]
+        if self.kind == 2:
+            coords, values = [*coords, turn], [*values, ("c", "f32")]
+        b.store("store_all", ["t", "s", "n", "j"], coords, values)
+        extra = ", c" if self.kind == 2 else ""
+        b.text.functions.append(
+            "fn store_out(t: i32, s: i32, n: i32, j: i32, y: f32, h: f32, c: f32) {\n"
+            f"    store_all(t, s, n, j, y, h{extra});\n}}\n"
+        )
+        flops = 2 * self.steps * self.batch * gates * h * h
+        return Launch(wgsl(__file__, "recurrent.wgsl"), (self.batch, 1, 1), flops, (64, 1, 1), 4 * (h + 2 * max(h, 1)))
+
+
+def _functions(call: Call, direction: int) -> tuple[str, ...]:
+    """WGSL of a direction's activations, their parameters in place."""
+    count = len(DEFAULTS[call.op_type])
+    names = call.attr("activations") or DEFAULTS[call.op_type] * 2
+    names = [n.decode() if isinstance(n, bytes) else n for n in names]
+    alphas, betas = list(call.attr("activation_alpha") or ()), list(call.attr("activation_beta") or ())
+    texts = []
+    for i, name in enumerate(names):
+        if name.lower() not in ACTIVATIONS:
+            raise Refuse(f"the activation {name}")
+        text, a, b = ACTIVATIONS[name.lower()]
+        a = alphas.pop(0) if "{a}" in text and alphas else a
+        b = betas.pop(0) if "{b}" in text and betas else b
+        if i // count == direction:
+            texts.append(text.format(a=float(a), b=float(b)))
+    return tuple(texts)
+
+
+def _part(x: Tensor, start: int, stop: int, node: str) -> Tensor:
+    """x[start:stop]."""
+    rest = len(x.shape) - 1
+    return sliced(x, [start, *[0] * rest], [1] * (rest + 1), (stop - start, *x.shape[1:]), node)
+
+
+def _drop(x: Tensor, i: int, node: str) -> Tensor:
+    """x[i]."""
+    return reshaped(_part(x, i, i + 1, node), x.shape[1:], node)
+
+
+def _direction(call: Call, x: Tensor, d: int, reverse: bool, state: dict[str, Tensor]) -> list[Tensor]:
+    """Results of one direction."""
+    kind, gates = KIND[call.op_type], GATES[call.op_type]
+    w, r = _drop(call.x(1), d, call.node), _drop(call.x(2), d, call.node)
+    (steps, batch, _), hidden = x.shape, r.shape[-1]
+    if 3 * hidden > WORDS:
+        raise Refuse(f"a hidden size of {hidden}: at most {WORDS // 3} fit a workgroup's memory")
+    given = product(call, x, transposed(w, (1, 0), call.node), x.dtype)
+    recurrent: Tensor = Fill(0, (gates * hidden,), x.dtype)
+    if call.has(3):
+        both = _drop(call.x(3), d, call.node)
+        recurrent = _part(both, gates * hidden, 2 * gates * hidden, call.node)
+        parts = broadcast([given, _part(both, 0, gates * hidden, call.node)], call.node)
+        given = Map("{0} + {1}", parts, x.dtype, call.node)
+    start = _part(state["h"], d, d + 1, call.node)
+    if kind == 2:
+        start = _joined([start, _part(state["c"], d, d + 1, call.node)], call.node)
+        recurrent = _joined([recurrent, _drop(state["p"], d, call.node)], call.node)
+    inputs = [given, r, recurrent, start, state["lengths"]]
+    template = Recurrent(
+        kind,
+        steps,
+        batch,
+        hidden,
+        _functions(call, d),
+        reverse,
+        float(call.attr("clip", 0.0)),
+        bool(call.attr("linear_before_reset", 0)),
+        bool(call.attr("input_forget", 0)),
+    )
+    shape = ((steps, batch, hidden), x.dtype)
+    y, *carried = Heavy(template, inputs, [shape] * (3 if kind == 2 else 2), call.node).results
+    return [y, *(_drop(c, steps - 1, call.node) for c in carried)]
+
+
+@op("RNN", "GRU", "LSTM")
+def recurrent(call: Call) -> list[Tensor]:
+    """Every direction, activation, clip, peephole and layout, with sequences of different lengths."""
+    x, batch_first = call.x(0), bool(call.attr("layout", 0))
+    x = transposed(x, (1, 0, 2), call.node) if batch_first else x
+    steps, batch, _ = x.shape
+    directions, hidden = call.shape(2)[0], call.shape(2)[-1]
+    if not steps or not batch:
+        raise Refuse("a sequence of no steps")
+    zeros = Fill(0, (directions, batch, hidden), x.dtype)
+    lengths = cast(call.x(4), I32, call.node) if call.has(4) else Fill(steps, (batch,), I32)
+    state = {"lengths": lengths, "p": call.x(7) if call.has(7) else Fill(0, (directions, 3 * hidden), x.dtype)}
+    for name, i in (("h", 5), ("c", 6)):
+        given = call.x(i) if call.has(i) else zeros
+        state[name] = transposed(given, (1, 0, 2), call.node) if call.has(i) and batch_first else given
+    way = call.attr("direction", "forward")
+    each = [_direction(call, x, d, way == "reverse" or d == 1, state) for d in range(directions)]
+    y = _stacked([reshaped(e[0], (steps, 1, batch, hidden)) for e in each], 1, call.node)
+    finals = [
+        _stacked([reshaped(e[i], (1, batch, hidden)) for e in each], 0, call.node) for i in range(1, len(each[0]))
+    ]
+    if batch_first:
+        y = transposed(y, (2, 0, 1, 3), call.node)
+        finals = [transposed(f, (1, 0, 2), call.node) for f in finals]
+    return [y, *finals]
+
+
+def _joined(parts: list[Tensor], node: str) -> Tensor:
+    """One buffer of two, along the first axis: a kernel reads eight at most."""
+    first, second = parts
+    if isinstance(first, Fill) and isinstance(second, Fill) and first.value == second.value:
+        return Fill(first.value, (first.shape[0] + second.shape[0], *first.shape[1:]), first.dtype)
+    return Stored(Concat(parts, 0, node), node)
+
+
+def _stacked(parts: list[Tensor], axis: int, node: str) -> Tensor:
+    return parts[0] if len(parts) == 1 else Concat(parts, axis, node)

@@ -1,0 +1,84 @@
+// One workgroup walks one sequence. A barrier stands before the state is read and before it is written again.
+var<workgroup> state: array<f32, HIDDEN>;
+var<workgroup> cells: array<f32, CELLS>;
+var<workgroup> next: array<f32, HIDDEN>;
+
+fn held(x: f32) -> f32 {
+    return select(x, clamp(x, -u.clip, u.clip), CLIPPED);
+}
+
+fn from_state(g: i32, j: i32) -> f32 {
+    let row = weight_row(g, j);
+    var acc = bias(g, j);
+    for (var k = 0; k < HIDDEN; k++) {
+        acc += weight_at(row, k) * state[k];
+    }
+    return acc;
+}
+
+fn from_reset(j: i32) -> f32 {
+    let row = weight_row(2, j);
+    var acc = bias(2, j);
+    for (var k = 0; k < HIDDEN; k++) {
+        acc += weight_at(row, k) * cells[k];
+    }
+    return acc;
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let n = i32(group.x);
+    let length = length_of(n);
+    for (var j = i32(lane); j < HIDDEN; j += 64) {
+        state[j] = first_h(n, j);
+        if (KIND == 2) {
+            cells[j] = first_c(n, j);
+        }
+    }
+    for (var s = 0; s < u.steps; s++) {
+        let going = s < length;
+        let t = select(s, length - 1 - s, REVERSE && going);
+        workgroupBarrier();
+        if (KIND == 1) {
+            for (var j = i32(lane); j < HIDDEN; j += 64) {
+                cells[j] = act_f(held(x_in(t, n, 1, j) + from_state(1, j))) * select(state[j], 1.0, LINEAR);
+            }
+            workgroupBarrier();
+        }
+        for (var j = i32(lane); j < HIDDEN; j += 64) {
+            var h = 0.0;
+            var c = 0.0;
+            if (KIND == 0) {
+                h = act_f(held(x_in(t, n, 0, j) + from_state(0, j)));
+            }
+            if (KIND == 1) {
+                let z = act_f(held(x_in(t, n, 0, j) + from_state(0, j)));
+                var part = 0.0;
+                if (LINEAR) {
+                    part = cells[j] * from_state(2, j);
+                } else {
+                    part = from_reset(j);
+                }
+                h = (1.0 - z) * act_g(held(x_in(t, n, 2, j) + part)) + z * state[j];
+            }
+            if (KIND == 2) {
+                let old = cells[j];
+                let i = act_f(held(x_in(t, n, 0, j) + from_state(0, j) + peephole(0, j) * old));
+                var f = 1.0 - i;
+                if (!COUPLED) {
+                    f = act_f(held(x_in(t, n, 2, j) + from_state(2, j) + peephole(2, j) * old));
+                }
+                c = select(old, f * old + i * act_g(held(x_in(t, n, 3, j) + from_state(3, j))), going);
+                let o = act_f(held(x_in(t, n, 1, j) + from_state(1, j) + peephole(1, j) * c));
+                h = o * act_h(c);
+                cells[j] = c;
+            }
+            next[j] = select(state[j], h, going);
+            store_out(t, s, n, j, select(0.0, h, going), next[j], c);
+        }
+        workgroupBarrier();
+        for (var j = i32(lane); j < HIDDEN; j += 64) {
+            state[j] = next[j];
+        }
+    }
+}
