@@ -40,6 +40,10 @@ fn tanh_safe(x: f32) -> f32 {
     return select(select(r, -r, x < 0.0), x, is_nan(x));
 }
 
+fn log_exact(x: f32) -> f32 {
+    return select(log(x), -1.0 / abs(x), x == 0.0);
+}
+
 fn log1p(x: f32) -> f32 {
     let y = 1.0 + x;
     if (y == 1.0) {

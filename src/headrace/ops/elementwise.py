@@ -51,7 +51,7 @@ ROWS = [
     Row("Pow", "power({0}, {1})", "fi", i="int_power({0}, {1})", cost=8, helper="power"),
     Row("Sqrt", "sqrt({0})", cost=4),
     Row("Exp", "exp({0})", cost=6),
-    Row("Log", "log({0})", cost=6),
+    Row("Log", "log_exact({0})", cost=6, helper="log_exact"),
     Row("Floor", "floor({0})"),
     Row("Ceil", "ceil({0})"),
     Row("Round", "round({0})"),
@@ -282,9 +282,16 @@ def lower_cast(call: Call) -> Tensor:
     return cast(call.x(0), to, call.node)
 
 
-@op("Identity", "Dropout", dtypes="all")
+@op("Identity", "OptionalGetElement", dtypes="all")
 def identity(call: Call) -> Tensor:
-    """Inference only: dropout passes its input on."""
-    if call.outputs > 1 or (call.op_type == "Dropout" and call.has(2) and bool(call.need(2, "training mode"))):
-        raise Refuse("dropout in training mode or with a mask")
+    """The input itself."""
     return call.x(0)
+
+
+@op("Dropout", dtypes="all", known=(1, 2))
+def dropout(call: Call) -> list[Tensor]:
+    """Inference only: the input passes on, and the mask keeps everything."""
+    x = call.x(0)
+    if call.has(2) and bool(call.need(2, "training mode")) and not (call.has(1) and float(call.need(1, "ratio")) == 0):
+        raise Refuse("dropout in training mode is random")
+    return [x, Fill(True, x.shape, BOOL)]

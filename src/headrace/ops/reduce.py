@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf, nan, prod
 
 import onnx_ir as ir
 
-from ..kernels.expr import Fill, Tensor, reshaped, transposed
+from ..kernels.expr import Fill, Map, Tensor, reshaped, transposed
 from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .movement import axis_of
@@ -36,7 +36,7 @@ KINDS = {
     "ReduceL1": Kind(0.0, "abs(v)", "a + b"),
     "ReduceL2": Kind(0.0, "v * v", "a + b", "sqrt(v)"),
     "ReduceSumSquare": Kind(0.0, "v * v", "a + b"),
-    "ReduceLogSum": Kind(0.0, "v", "a + b", "log(v)"),
+    "ReduceLogSum": Kind(0.0, "v", "a + b", "log_exact(v)", "log_exact"),
 }
 _INTEGER = {"ReduceMax": (-(2**31), "max(a, b)"), "ReduceMin": (2**31 - 1, "min(a, b)")}
 
@@ -94,7 +94,8 @@ def reduced(call: Call, x: Tensor, axes: list[int], kind: Kind, keep: bool) -> T
     left = [a for a in range(len(x.shape)) if a not in axes]
     shape = [1 if a in axes else n for a, n in enumerate(x.shape)] if keep else [x.shape[a] for a in left]
     if x.size == 0:
-        return Fill(kind.start, shape, x.dtype)
+        empty = {"log(v)": -inf, "v / T(u.length)": nan}
+        return Fill(empty.get(kind.finish, kind.start), shape, x.dtype)
     rows, _ = rows_first(x, axes, call.node)
     y = call.heavy(Reduce(kind, rows.shape[0], rows.shape[1], x.type), [rows], (rows.shape[0],), x.dtype)
     return reshaped(y, shape, call.node)
@@ -112,6 +113,10 @@ def axes_of(call: Call, rank: int) -> list[int]:
 def reduce(call: Call) -> Tensor:
     """Empty axes give the reduction's neutral element."""
     x, kind = call.x(0), KINDS[call.op_type]
+    if x.type == "bool" and call.op_type in _INTEGER:  # opset 20
+        wide = Map("select(0u, 1u, {0})", [x], ir.DataType.UINT8, call.node)
+        call.inputs[0] = wide
+        return Map("{0} != 0u", [reduce(call)], x.dtype, call.node)
     if x.type != "f32":
         if x.type == "bool":
             raise Refuse(f"{call.op_type} has no kernel for bool")
