@@ -52,7 +52,9 @@ from . import (
     conv_transpose,
     definitions,
     dft,
+    einsum,
     elementwise,
+    fold,
     gather,
     masks,
     matmul,
@@ -66,6 +68,7 @@ from . import (
     sample,
     scan,
     scatter,
+    small,
     sort,
 )
 from .registry import OPS, Call, Op, Refuse
@@ -83,7 +86,9 @@ __all__ = [
     "conv_transpose",
     "definitions",
     "dft",
+    "einsum",
     "elementwise",
+    "fold",
     "gather",
     "masks",
     "matmul",
@@ -97,5 +102,6 @@ __all__ = [
     "sample",
     "scan",
     "scatter",
+    "small",
     "sort",
 ]

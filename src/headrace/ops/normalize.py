@@ -12,7 +12,7 @@ from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .matmul import floats_only
 from .movement import axis_of
-from .reduce import lanes_for
+from .reduce import KINDS, lanes_for, reduced
 from .registry import Call, Refuse, broadcast, op
 
 SOFTMAX, CENTERED, RMS = 0, 1, 2
@@ -93,12 +93,29 @@ def instance_normalization(call: Call) -> Tensor:
 
 
 @op("BatchNormalization")
-def batch_normalization(call: Call) -> Tensor:
-    """Inference form: one multiplication and one addition a channel."""
-    if call.attr("training_mode", 0) or call.outputs > 1:
-        raise Refuse("batch normalisation in training mode")
+def batch_normalization(call: Call) -> Tensor | list[Tensor]:
+    """One multiplication and one addition a channel; in training mode with the batch's own statistics."""
+    if call.outputs > 1 and not call.attr("training_mode", 0):
+        raise Refuse("batch normalisation with statistics, before opset 14")
     x = call.x(0)
     scale, bias, mean, variance = (call.x(i) for i in range(1, 5))
+    if call.attr("training_mode", 0):
+        axes = [a for a in range(len(x.shape)) if a != 1]
+        now = reduced(call, x, axes, KINDS["ReduceMean"], False)
+        square = reduced(call, per_channel(call, x, now, "({0} - {1}) * ({0} - {1})"), axes, KINDS["ReduceMean"], False)
+        keep = call.attr("momentum", 0.9)
+        running = [_mixed(call, old, new, keep) for old, new in ((mean, now), (variance, square))]
+        return [_batch_normalized(call, x, (scale, bias, now, square)), *running][: call.outputs]
+    return _batch_normalized(call, x, (scale, bias, mean, variance))
+
+
+def _mixed(call: Call, old: Tensor, new: Tensor, keep: float) -> Tensor:
+    factors = [Fill(keep, old.shape, old.dtype), Fill(1 - keep, old.shape, old.dtype)]
+    return Map("{0} * {2} + {1} * {3}", [old, new, *factors], old.dtype, call.node, 3)
+
+
+def _batch_normalized(call: Call, x: Tensor, parameters: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
+    scale, bias, mean, variance = parameters
     epsilon = Fill(call.attr("epsilon", 1e-5), (), x.dtype)
     sd = Map("inverseSqrt({0} + {1})", broadcast([variance, epsilon], call.node), x.dtype, call.node, 4)
     y = per_channel(call, per_channel(call, x, mean, "{0} - {1}"), sd, "{0} * {1}")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, prod
 
+import onnx_ir as ir
+
 from ..kernels.expr import Tensor, reshaped
 from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .conv import AXES, Window, window_of
+from .elementwise import cast
+from .movement import Take
 from .reduce import KINDS, reduced
 from .registry import Call, Refuse, op
 
@@ -47,14 +51,16 @@ class Pool(Template):
         return Launch(wgsl(__file__, "pool.wgsl"), (*groups, 1), rows * prod(w.taps))
 
 
-@op("MaxPool", "AveragePool", "LpPool")
-def pool(call: Call) -> Tensor:
+@op("MaxPool", "AveragePool", "LpPool", dtypes="float, int, uint")
+def pool(call: Call) -> Tensor | list[Tensor]:
     """1-, 2- and 3-D with pads, dilation and ceil_mode."""
     x = call.x(0)
-    if call.outputs > 1:
-        raise Refuse("the indices output")
     if x.type != "f32":
-        raise Refuse(f"{call.op_type} has no kernel for {x.dtype.name.lower()}")
+        if x.dtype.bitwidth > 16:
+            raise Refuse(f"{call.op_type} has no kernel for {x.dtype.name.lower()}")
+        call.inputs[0] = cast(x, ir.DataType.FLOAT, call.node)
+        y = pool(call)
+        return cast(y, x.dtype, call.node) if isinstance(y, Tensor) else [cast(y[0], x.dtype, call.node), y[1]]
     window = window_of(call, call.attr("kernel_shape"), x.shape[2:])
     if len(window.taps) > 3:
         raise Refuse("more than three spatial axes")
@@ -69,6 +75,8 @@ def pool(call: Call) -> Tensor:
             )
         )
     channels = x.shape[0] * x.shape[1]
+    if call.outputs > 1:
+        return _with_indices(call, x, channels, window)
     if call.op_type == "MaxPool":
         template = Pool(channels, window, after, -inf, "nan_max(a, b)", "v", False)
     elif call.op_type == "AveragePool":
@@ -79,6 +87,40 @@ def pool(call: Call) -> Tensor:
     flat = reshaped(x, (channels, *x.shape[2:]), call.node)
     y = call.heavy(template, [flat], (channels * prod(window.outside),), x.dtype)
     return reshaped(y, (*x.shape[:2], *window.outside), call.node)
+
+
+@dataclass(frozen=True)
+class PoolIndex(Template):
+    """out[channel, o] = where in the whole tensor the largest element of a window is."""
+
+    channels: int
+    window: Window
+    column_major: bool
+    name = "pool_index"
+
+    def build(self, b: Build) -> Launch:
+        w = self.window
+        rows = self.channels * prod(w.outside)
+        groups = spread(ceil_div(rows, 64), b.target.workgroups)
+        b.read("x_in", 0, (variable("channel", self.channels), *w.position()), ("channel", *AXES))
+        w.declare(b)
+        b.text.const(COLUMN_MAJOR=self.column_major)
+        b.text.uniform(rows=rows, groups_x=groups[0])
+        b.text.helpers.setdefault("is_nan")
+        b.store("store_out", ["i"], [(variable("i", rows),)], [("v", "i32")])
+        return Launch(wgsl(__file__, "pool_index.wgsl"), (*groups, 1), rows * prod(w.taps))
+
+
+def _with_indices(call: Call, x: Tensor, channels: int, window: Window) -> list[Tensor]:
+    """The index of each maximum, and the value that is there. Column-major indices are turned for the reading."""
+    shape, rows = (*x.shape[:2], *window.outside), channels * prod(window.outside)
+    flat = reshaped(x, (channels, *x.shape[2:]), call.node)
+    places = [
+        call.heavy(PoolIndex(channels, window, turned), [flat], (rows,), ir.DataType.INT64)
+        for turned in dict.fromkeys([False, bool(call.attr("storage_order", 0))])
+    ]
+    values = Take(reshaped(x, (x.size,)), places[0], 0, call.node)
+    return [reshaped(t, shape, call.node) for t in (values, places[-1])]
 
 
 @op("GlobalAveragePool", "GlobalMaxPool")
