@@ -12,6 +12,7 @@ from ..dtypes import Array
 from ..kernels.expr import Fill, Map, Stored, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin, unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
+from .conv_slide import build_slide, slides
 from .fft_basis import forward_stft
 from .matmul import MatMul, floats_only, tile
 from .movement import Pad
@@ -88,6 +89,8 @@ class Conv(Template):
     costly_reads = True
 
     def build(self, b: Build) -> Launch:
+        if slides(b.target, self.window, self.rows):
+            return build_slide(self, b)
         w, positions = self.window, self.batch * prod(self.window.outside)
         rows, columns, lanes = tile(self.rows, positions)
         g, n, c = variable("g", self.groups), variable("n", self.batch), variable("c", self.channels, 1)
@@ -97,27 +100,28 @@ class Conv(Template):
         b.text.const(TM=rows, TN=columns, LANES=lanes, PADDED=w.padded)
         w.declare(b)
         b.text.uniform(M=self.rows, N=positions, CIN=self.channels, TAPS=prod(w.taps))
-        self._store(b, g, m, p)
+        batch, *place = unflatten(p, (self.batch, *w.outside))
+        self.store_at(b, ["g", "m", "p"], g, m, batch, place)
         groups = (ceil_div(positions, lanes * columns), ceil_div(self.rows, rows), self.groups)
-        flops = 2 * positions * self.groups * self.rows * self.channels * prod(w.taps)
-        return Launch(wgsl(__file__, "conv.wgsl"), groups, flops, (lanes, 1, 1))
+        return Launch(wgsl(__file__, "conv.wgsl"), groups, self.flops, (lanes, 1, 1))
 
-    def _store(self, b: Build, g: Lin, m: Lin, p: Lin) -> None:
-        n, *o = unflatten(p, (self.batch, *self.window.outside))
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        positions = self.batch * prod(self.window.outside)
+        return 2 * positions * self.groups * self.rows * self.channels * prod(self.window.taps)
+
+    def store_at(self, b: Build, variables: Sequence[str], g: Lin, m: Lin, n: Lin, o: Sequence[Lin]) -> None:
+        """Write `store_out(variables..., v)` for row m of group g at position o of batch n."""
         if not self.shuffle:
-            b.store("store_out", ["g", "m", "p"], [(n, g * self.rows + m, *o)], [("v", "f32")])
+            b.store("store_out", variables, [(n, g * self.rows + m, *o)], [("v", "f32")])
             return
         phases = prod(self.shuffle)
         phase = unflatten(m // (self.rows // phases), self.shuffle)
         place = [q * s + f + (-c) for q, s, f, c in zip(o, self.shuffle, phase, self.crop, strict=True)]
         channel = g * (self.rows // phases) + m % (self.rows // phases)
-        b.store(
-            "store_out",
-            ["g", "m", "p"],
-            [(n, channel, *place)],
-            [("v", "f32")],
-            list(zip(place, self.result, strict=True)),
-        )
+        guard = list(zip(place, self.result, strict=True))
+        b.store("store_out", variables, [(n, channel, *place)], [("v", "f32")], guard)
 
 
 def window_of(call: Call, taps: Sequence[int], inside: Sequence[int]) -> Window:

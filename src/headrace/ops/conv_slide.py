@@ -1,0 +1,48 @@
+"""Convolution for adapters where loads cost more than arithmetic: neighbouring positions and taps share their inputs."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from ..kernels.index import Lin, variable
+from ..kernels.template import Build, Launch, ceil_div, wgsl
+from ..target import Target
+
+if TYPE_CHECKING:
+    from .conv import Conv, Window
+
+LANES = 16
+
+
+def chunk_of(taps: int) -> int:
+    """Taps that share their inputs: 2, 3 or 4, whichever leaves the fewest that do not exist."""
+    return min((4, 3, 2), key=lambda c: (ceil_div(taps, c) * c, -c))
+
+
+def slides(target: Target, window: Window, rows: int) -> bool:
+    """Whether this kernel is the better one: neighbouring taps along the last axis, enough positions and rows."""
+    plain = window.strides[-1] == 1 and window.dilations[-1] == 1 and window.taps[-1] > 1
+    return target.software and plain and window.outside[-1] >= 6 and rows >= 4
+
+
+def build_slide(conv: Conv, b: Build) -> Launch:
+    """The kernel's text and launch."""
+    w, axes = conv.window, ("z", "y", "x")
+    outside = (*(1,) * (3 - len(w.taps)), *w.outside)
+    columns, rows, chunk = 16 if outside[2] >= 24 else 8, 8 if conv.rows > 4 else 4, chunk_of(w.taps[-1])
+    g, n, c = variable("g", conv.groups), variable("n", conv.batch), variable("c", conv.channels, 1)
+    m, tap, j = variable("m", conv.rows), variable("t", prod(w.taps)), variable("j", rows, 1)
+    b.read("x", 0, (n, g * conv.channels + c, *w.position()), ("g", "n", *axes), ("c",))
+    b.read("w", 1, (tap, c, g * conv.rows + m + j), ("g", "m", "t"), ("c", "j"))
+    w.declare(b)
+    chunks = ceil_div(w.taps[-1], chunk)
+    b.text.const(TM=rows, TN=columns, LANES=LANES, CHUNK=chunk, PARTIAL=w.taps[-1] % chunk != 0)
+    blocks = ceil_div(outside[2], columns)
+    count = conv.batch * outside[0] * outside[1] * blocks
+    b.text.uniform(M=conv.rows, CIN=conv.channels, OUT_Z=outside[0], OUT_Y=outside[1], COUNT=count, BLOCKS=blocks)
+    b.text.uniform(CHUNKS=chunks, TURNS=prod(w.taps[:-1]) * chunks)
+    place: list[Lin] = [variable(a, k) for a, k in zip(axes, outside, strict=True)][3 - len(w.taps) :]
+    conv.store_at(b, ["g", "m", "n", *axes], g, m, n, place)
+    groups = (ceil_div(count, LANES), ceil_div(conv.rows, rows), conv.groups)
+    return Launch(wgsl(__file__, "conv_slide.wgsl"), groups, conv.flops, (LANES, 1, 1))
