@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -16,6 +18,7 @@ from .fuse import Fuser, Group
 from .lower import Spec
 from .memory import Life, assign
 from .plan import Binding, Constant, Dispatch, Kernel, Plan, Readback, Slot, Upload
+from .split import origin_bytes, shifted, split
 
 
 def make_plan(
@@ -56,8 +59,8 @@ class _Maker:
         stored_outputs = {n: self.fuser.buffers[x.serial] for n, x in outputs.items()}
         uploads = self._uploads(list(stored_outputs.values()))
         constants = self._constants(list(stored_outputs.values()))
-        self._scratch(list(stored_outputs.values()))
-        dispatches = tuple(self._dispatch(g) for g in self.groups)
+        self._scratch(stored_outputs)
+        dispatches = self._numbered([self._dispatches(g) for g in self.groups])
         readbacks, staging = self._readbacks(outputs, stored_outputs)
         return Plan(
             tuple(self.kernel_list),
@@ -103,7 +106,9 @@ class _Maker:
             )
         return tuple(result)
 
-    def _scratch(self, outputs: Sequence[Buffer]) -> None:
+    def _scratch(self, outputs: Mapping[str, Buffer]) -> None:
+        labels = {self.fuser.buffers[x.serial].name: x.node for g in self.groups for x in g.roots if x.node}
+        labels.update((b.name, n) for n, b in outputs.items())
         first: dict[str, int] = {}
         last: dict[str, int] = {}
         buffers: dict[str, Buffer] = {}
@@ -114,7 +119,7 @@ class _Maker:
             for name in g.text.reads:
                 if name in last:
                     last[name] = i
-        for b in outputs:
+        for b in outputs.values():
             if b.name not in self.place:
                 buffers[b.name] = b
                 first.setdefault(b.name, len(self.groups))
@@ -122,12 +127,41 @@ class _Maker:
         lives = [Life(n, buffer_bytes(b, self.target.f16), first[n], last[n]) for n, b in buffers.items()]
         slots, place = assign(sorted(lives, key=lambda life: life.first))
         base = len(self.slots)
-        self.slots += [Slot(size, "scratch", a, b, name) for size, a, b, name in slots]
+        self.slots += [Slot(size, "scratch", a, b, labels.get(name, name)) for size, a, b, name in slots]
         self.place.update((n, (base + s, 0)) for n, s in place.items())
         self.names = {b.name: b for b in buffers.values()}
 
-    def _dispatch(self, g: Group) -> Dispatch:
-        text = g.text.text(g.launch.body)
+    def _numbered(self, groups: Sequence[Sequence[Dispatch]]) -> tuple[Dispatch, ...]:
+        """All dispatches in order; lifetimes of slots, until now in groups, become those in dispatches."""
+        starts = [0, *itertools.accumulate(len(g) for g in groups)]
+        lasts = [*(n - 1 for n in starts[1:]), starts[-1]]  # of each group, and after all of them
+        self.slots = [
+            replace(s, first=starts[s.first] if s.first >= 0 else -1, last=lasts[s.last] if s.last >= 0 else -1)
+            for s in self.slots
+        ]
+        return tuple(d for g in groups for d in g)
+
+    def _dispatches(self, g: Group) -> list[Dispatch]:
+        """One dispatch, or several where the launch is too large for one."""
+        launch = g.launch
+        parts = split(launch.groups, launch.flops, self.target)
+        body = launch.body
+        if len(parts) > 1:
+            body = shifted(body, launch.workgroup)
+            for axis in "XYZ":
+                g.text.uniform_as(f"ORIGIN_{axis}", "u32", 0)
+        kernel = self._kernel(g, g.text.text(body))
+        data, whole = g.text.uniform_bytes(), prod(launch.groups)
+        result = []
+        for origin, groups in parts:
+            uniforms = origin_bytes(data, origin) if len(parts) > 1 else data
+            windows = [self._uniform(uniforms), *self._windows(g)]
+            share = prod(groups) / whole
+            flops, moved = int(launch.flops * share), int(sum(w.size for w in windows[1:]) * share)
+            result.append(Dispatch(kernel, groups, tuple(windows), tuple(g.text.nodes), flops, moved))
+        return result
+
+    def _kernel(self, g: Group, text: str) -> int:
         bindings = ("uniform", *("read" for _ in g.text.reads), *("write" for _ in g.text.writes))
         key = (text, bindings)
         if key not in self.kernels:
@@ -135,18 +169,17 @@ class _Maker:
             self.kernel_list.append(
                 Kernel(g.text.name, text, bindings, g.text.requires(), g.launch.workgroup, g.launch.workgroup_bytes)
             )
-        data = g.text.uniform_bytes()
+        return self.kernels[key]
+
+    def _uniform(self, data: bytes) -> Binding:
         data += bytes(-len(data) % 16)
         self.uniforms += bytes(-len(self.uniforms) % self.target.offset_align)
-        windows = [Binding(-1, len(self.uniforms), len(data))]
         self.uniforms += data
-        total = 0
-        for buffer in [*(b for b, _, _ in g.text.reads.values()), *(b for b, _, _ in g.text.writes)]:
-            slot, offset = self.place[buffer.name]
-            size = buffer_bytes(buffer, self.target.f16)
-            windows.append(Binding(slot, offset, size))
-            total += size
-        return Dispatch(self.kernels[key], g.launch.groups, tuple(windows), tuple(g.text.nodes), g.launch.flops, total)
+        return Binding(-1, len(self.uniforms) - len(data), len(data))
+
+    def _windows(self, g: Group) -> list[Binding]:
+        buffers = [*(b for b, _, _ in g.text.reads.values()), *(b for b, _, _ in g.text.writes)]
+        return [Binding(*self.place[b.name], buffer_bytes(b, self.target.f16)) for b in buffers]
 
     def _readbacks(
         self, outputs: Mapping[str, Tensor], buffers: Mapping[str, Buffer]

@@ -88,11 +88,20 @@ def _window(plan: Plan, slot: int, offset: int, size: int, target: Target, kind:
         total, limit = plan.slots[slot].size, target.binding_bytes
         if kind == "write" and plan.slots[slot].kind != "scratch":
             yield f"slot {slot} is written but is {plan.slots[slot].kind}"
-    name = plan.slots[slot].tensor or f"slot {slot}" if slot >= 0 else "the uniforms"
+    name = _name(plan, slot, offset)
     if size > limit:
         yield f"tensor {name} is {size} bytes, over the device's binding limit of {limit} bytes"
     if size <= 0 or size % 4 or offset % target.offset_align or offset + size > total:
         yield f"window {offset}+{size} of {name} ({total} bytes) is empty, unaligned or outside"
+
+
+def _name(plan: Plan, slot: int, offset: int) -> str:
+    """What a window of a buffer is called."""
+    if slot < 0:
+        return "the uniforms"
+    if plan.slots[slot].kind == "input":
+        return next((u.name for u in plan.uploads if u.offset == offset), "the inputs")
+    return plan.slots[slot].tensor or f"slot {slot}"
 
 
 def _transfers(plan: Plan) -> Iterator[str]:
