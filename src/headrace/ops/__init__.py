@@ -64,12 +64,14 @@ from . import (
     quantize,
     recurrent,
     reduce,
+    refused,
     resize,
     sample,
     scan,
     scatter,
     small,
     sort,
+    tfidf,
 )
 from .registry import OPS, Call, Op, Refuse
 
@@ -98,10 +100,12 @@ __all__ = [
     "quantize",
     "recurrent",
     "reduce",
+    "refused",
     "resize",
     "sample",
     "scan",
     "scatter",
     "small",
     "sort",
+    "tfidf",
 ]

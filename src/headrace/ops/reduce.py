@@ -94,7 +94,7 @@ def reduced(call: Call, x: Tensor, axes: list[int], kind: Kind, keep: bool) -> T
     left = [a for a in range(len(x.shape)) if a not in axes]
     shape = [1 if a in axes else n for a, n in enumerate(x.shape)] if keep else [x.shape[a] for a in left]
     if x.size == 0:
-        empty = {"log(v)": -inf, "v / T(u.length)": nan}
+        empty = {"log_exact(v)": -inf, "v / T(u.length)": nan}
         return Fill(empty.get(kind.finish, kind.start), shape, x.dtype)
     rows, _ = rows_first(x, axes, call.node)
     y = call.heavy(Reduce(kind, rows.shape[0], rows.shape[1], x.type), [rows], (rows.shape[0],), x.dtype)

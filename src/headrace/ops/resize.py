@@ -120,7 +120,8 @@ class Weighted(Template):
 
 def linear(t: Array) -> Array:
     """Weight at a distance: a triangle."""
-    return np.clip(1 - np.abs(t), 0, 1)
+    result: Array = np.clip(1 - np.abs(t), 0, 1)
+    return result
 
 
 def cubic(a: float) -> Kernel:

@@ -60,7 +60,7 @@ def reduce_log_sum_exp(call: Call) -> Tensor:
     shift = Map("select({0}, 0.0, is_inf({0}))", [most], x.dtype, call.node, 2, "is_inf")
     powers = Map("exp({0} - {1})", [x, expanded(shift, x.shape, call.node)], x.dtype, call.node, 7)
     total = reduced(call, powers, axes, SUM, True)
-    y = Map("log({0}) + {1}", [total, shift], x.dtype, call.node, 7)
+    y = Map("log_exact({0}) + {1}", [total, shift], x.dtype, call.node, 7, "log_exact")
     left = [n for a, n in enumerate(x.shape) if a not in axes]
     return y if keep else reshaped(y, left, call.node)
 
