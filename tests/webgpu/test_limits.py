@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from conftest import agree, model
 from onnx import helper
+from tests.models import normal
 
 from headrace.backends.webgpu import WebGpuExecutable
 from headrace.errors import DeviceError
 from headrace.plan.split import seconds, shifted, split
 from headrace.target import Target
-from tests.models import normal
 
 N = helper.make_node
 pytestmark = pytest.mark.filterwarnings("ignore:WebGPU runs on a software adapter")
@@ -65,8 +65,10 @@ def test_a_launch_of_many_seconds_is_split_by_the_peak() -> None:
 
 
 def test_a_body_counts_from_its_origin() -> None:
-    text = shifted("@compute\nfn main(@builtin(workgroup_id) group: vec3<u32>) {\n    let i = group.x;\n}\n", (64, 1, 1))
-    assert "workgroup_id) group_of_part: vec3<u32>" in text and "let group = group_of_part + vec3<u32>(u.ORIGIN_X" in text
+    body = "@compute\nfn main(@builtin(workgroup_id) group: vec3<u32>) {\n    let i = group.x;\n}\n"
+    text = shifted(body, (64, 1, 1))
+    assert "workgroup_id) group_of_part: vec3<u32>" in text
+    assert "let group = group_of_part + vec3<u32>(u.ORIGIN_X" in text
 
 
 CASES = {

@@ -1,4 +1,4 @@
-"""Convolution for adapters where loads cost more than arithmetic: neighbouring positions and taps share their inputs."""
+"""Convolution for adapters where loads cost more than products: neighbouring positions and taps share their inputs."""
 
 from __future__ import annotations
 
