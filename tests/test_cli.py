@@ -34,7 +34,7 @@ def test_version():
     assert headrace_command("--version").stdout.strip() == f"headrace {headrace.__version__}"
 
 
-@pytest.mark.parametrize("command", ["run", "explain", "optimize", "devices", "bench"])
+@pytest.mark.parametrize("command", ["run", "explain", "optimize", "devices", "web", "bench"])
 def test_help_has_an_example(command):
     assert f"headrace {command}" in headrace_command(command, "--help").stdout
 
@@ -105,6 +105,9 @@ def test_bench(model):
         ("explain", "{text}"),
         ("optimize", "{text}", "-o", "out.onnx"),
         ("bench", "{model}", "--against", "nothing"),
+        ("web", "{model}", "-o", "{out}"),
+        ("web", "{model}", "-o", "{out}", "--shape", "x=a"),
+        ("web", "{model}", "-o", "{out}", "--shape", "x=1,2,3"),
         ("run",),
         ("unknown",),
     ],
@@ -112,6 +115,6 @@ def test_bench(model):
 def test_errors_exit_with_2(arguments, model, tmp_path):
     (tmp_path / "text").write_text("not a model")
     np.save(tmp_path / "array.npy", np.zeros(3))
-    names = {"model": model, "text": tmp_path / "text", "array": tmp_path / "array.npy"}
+    names = {"out": tmp_path / "out", "model": model, "text": tmp_path / "text", "array": tmp_path / "array.npy"}
     done = headrace_command(*(str(a).format(**names) for a in arguments), code=2)
     assert done.stderr.strip()

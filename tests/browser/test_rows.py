@@ -10,7 +10,7 @@ import pytest
 from . import rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "webgpu"))
-import node_cases  # noqa: E402
+import node_cases
 
 SAMPLED, AT_ONCE = 330, 25
 

@@ -1,4 +1,4 @@
-"""Rows of the conformance list on SwiftShader, the Vulkan driver that Chromium brings: another compiler, other rounding."""
+"""Rows of the conformance list on SwiftShader, the Vulkan driver that Chromium brings: another compiler."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_sampled_rows(tmp_path):
     assert library is not None, "SwiftShader is missing: apt install chromium"
     driver = {"file_format_version": "1.0.0", "ICD": {"library_path": str(library), "api_version": "1.3.0"}}
     (tmp_path / "icd.json").write_text(json.dumps(driver))
-    environment = os.environ | {"VK_ICD_FILENAMES": str(tmp_path / "icd.json"), "PYTHONPATH": str(Path(__file__).parent)}
+    own = {"VK_ICD_FILENAMES": str(tmp_path / "icd.json"), "PYTHONPATH": str(Path(__file__).parent)}
     command = [sys.executable, "-W", "ignore", "-c", CODE, str(SAMPLED)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | own, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert "SwiftShader" in report["adapter"]

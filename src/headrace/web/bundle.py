@@ -52,7 +52,7 @@ def export_web(
         The content of `plan.json`.
 
     Raises:
-        ModelError, InputError: a bad model; a size that is not known, or an input whose values shapes are computed from.
+        ModelError, InputError: a bad model; a size that is not known, or an input whose values decide shapes.
         UnsupportedOpError: nodes that would have to run outside the device.
         DeviceError: something that does not fit the limits of `target`.
     """

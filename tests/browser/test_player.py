@@ -1,0 +1,242 @@
+"""The player in Chromium: onnxruntime-web's interface, sizes, memory, errors, and the page beside a bundle."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import headrace
+from headrace.web.serve import server_for
+
+from ..models import inverse_dft_basis, model_of, normal, one_node
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+RUN = """async ({url, feeds, options, body}) => {
+  const lib = await import('/headrace.js');
+  const types = {float32: Float32Array, int64: BigInt64Array};
+  const tensor = (f) => new lib.Tensor(f.type, types[f.type].from(f.data, f.type === 'int64' ? BigInt : Number), f.dims);
+  const inputs = (list) => Object.fromEntries(Object.entries(list).map(([k, f]) => [k, tensor(f)]));
+  const plain = (outputs) => Object.fromEntries(Object.entries(outputs).map(([k, t]) =>
+    [k, {type: t.type, dims: t.dims, data: Array.from(t.data, Number)}]));
+  try {
+    return await (new Function('lib', 'url', 'feeds', 'options', 'inputs', 'plain', `return (async () => {${body}})()`))(
+      lib, url, feeds, options, inputs, plain);
+  } catch (e) { return {error: e.name, message: e.message, isHeadrace: e instanceof lib.HeadraceError}; }
+}"""
+ONCE = "const s = await lib.InferenceSession.create(url, options); const o = await s.run(inputs(feeds)); await s.release(); return plain(o);"
+
+
+def feed(array):
+    return {"type": str(array.dtype), "data": array.ravel().tolist(), "dims": list(array.shape)}
+
+
+@pytest.fixture
+def play(page, site, request):
+    root, base = site
+    name = request.node.name.replace("[", "-").replace("]", "")
+
+    def call(model, feeds, body=ONCE, options=None, **export):
+        folder = root / name
+        shutil.rmtree(folder, ignore_errors=True)
+        headrace.export_web(model, folder, **export)
+        packed = {k: feed(v) for k, v in feeds.items()}
+        return page.evaluate(RUN, {"url": f"{base}/{name}/", "feeds": packed, "options": options or {}, "body": body})
+
+    return call
+
+
+def values(output):
+    return np.array(output["data"], np.float32).reshape(output["dims"])
+
+
+def up_model(shape=("batch", 6, "time")):
+    return one_node("ConvTranspose", shape, normal((6, 4, 7), 1), normal([4], 2), strides=[3], pads=[2, 1])
+
+
+def on_cpu(model, feeds):
+    with headrace.InferenceSession(model, device="cpu") as session:
+        return session.run(None, feeds)
+
+
+def test_values(play, page):
+    x = normal((2, 6, 11))
+    got = play(up_model(), {"x": x}, input_shapes={"x": x.shape})
+    np.testing.assert_allclose(values(got["y"]), on_cpu(up_model(), {"x": x})[0], rtol=1e-5, atol=1e-5)
+    assert not [e for e in page.errors if "favicon" not in e and "404" not in e]
+
+
+def test_an_inverse_stft(play):
+    w = inverse_dft_basis(64)
+    x = normal((1, 66, 50))
+    model = one_node("ConvTranspose", x.shape, w, strides=[16])
+    got = values(play(model, {"x": x})["y"])
+    want = on_cpu(model, {"x": x})[0]
+    assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_several_sizes_share_weights(play, site, request):
+    sizes = [{"x": (1, 6, 5)}, {"x": (2, 6, 9)}]
+    body = """const s = await lib.InferenceSession.create(url); const results = [];
+      for (const n of [[1, 5], [2, 9], [1, 5]]) {
+        const x = new lib.Tensor('float32', Float32Array.from({length: n[0] * 6 * n[1]}, (_, i) => Math.sin(i)), [n[0], 6, n[1]]);
+        results.push(plain(await s.run({x})).y);
+      } await s.release(); return results;"""
+    for got, (batch, length) in zip(
+        play(up_model(), {}, body, input_shapes=sizes), [(1, 5), (2, 9), (1, 5)], strict=True
+    ):
+        x = np.sin(np.arange(batch * 6 * length)).astype(np.float32).reshape(batch, 6, length)
+        np.testing.assert_allclose(values(got), on_cpu(up_model(), {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
+def test_integers_and_booleans(play):
+    nodes = [
+        helper.make_node("Gather", ["table", "i"], ["rows"]),
+        helper.make_node("Greater", ["rows", "zero"], ["mask"]),
+        helper.make_node("Where", ["mask", "rows", "zero"], ["y"]),
+        helper.make_node("Add", ["i", "one"], ["j"]),
+    ]
+    constants = {"table": normal((9, 4)), "zero": np.float32([0]), "one": np.int64([1])}
+    model = model_of(nodes, {"i": (3,)}, ["y"], constants, dtype=7, output_dtype=1)
+    model.graph.output.append(helper.make_tensor_value_info("j", 7, None))
+    got = play(model, {"i": np.int64([4, 0, 8])})
+    np.testing.assert_allclose(values(got["y"]), np.maximum(constants["table"][[4, 0, 8]], 0))
+    assert got["j"] == {"type": "int64", "dims": [3], "data": [5, 1, 9]}
+
+
+def test_outputs_that_stay_on_the_gpu_feed_the_next_run(play):
+    model = model_of([helper.make_node("Mul", ["x", "k"], ["y"])], {"x": (5,)}, ["y"], {"k": np.float32([3])})
+    body = """const s = await lib.InferenceSession.create(url, {preferredOutputLocation: 'gpu-buffer'});
+      const first = (await s.run(inputs(feeds))).y; const second = (await s.run({x: first})).y;
+      const data = Array.from(await second.getData()); const where = [first.location, second.location];
+      first.dispose(); second.dispose(); await s.release(); return {data, where};"""
+    x = normal((5,))
+    got = play(model, {"x": x}, body)
+    assert got["where"] == ["gpu-buffer", "gpu-buffer"]
+    np.testing.assert_allclose(got["data"], 9 * x, rtol=1e-6)
+
+
+def test_overlapping_runs_and_progress(play):
+    body = """const seen = []; const s = await lib.InferenceSession.create(url, {onProgress: (a, b) => seen.push([a, b])});
+      const x = inputs(feeds); const all = await Promise.all([s.run(x), s.run(x), s.run(x)]);
+      const times = await s.profile(x); await s.release();
+      return {same: all.every((o) => String(o.y.data) === String(all[0].y.data)), seen, kernels: times.length, flops: times[0].flops};"""
+    x = normal((1, 64, 20))
+    got = play(one_node("ConvTranspose", x.shape, normal((64, 8, 16), 1), strides=[8]), {"x": x}, body)
+    assert got["same"] and got["kernels"] >= 1 and got["flops"] > 0
+    assert got["seen"][-1][0] == got["seen"][-1][1] > 0
+
+
+BAD = {
+    "a model instead of a bundle": ("return await lib.InferenceSession.create('/x/model.onnx')", "BundleError", "headrace web model.onnx"),
+    "no bundle": ("return await lib.InferenceSession.create('/nowhere/')", "BundleError", "404"),
+    "bytes": ("return await lib.InferenceSession.create(new Uint8Array(8))", "BundleError", "URL of a folder"),
+    "missing input": (ONCE.replace("inputs(feeds)", "{}"), "InputError", '"x" is missing'),
+    "unknown input": (ONCE.replace("inputs(feeds)", "{...inputs(feeds), z: inputs(feeds).x}"), "InputError", '"z"'),
+    "wrong type": (ONCE.replace("inputs(feeds)", "{x: new lib.Tensor('int32', [1], [1])}"), "InputError", "must be float"),
+    "wrong size": (ONCE.replace("inputs(feeds)", "{x: new lib.Tensor('float32', [1], [1, 1, 1])}"), "InputError", "no plan for"),
+    "data that does not fill": ("return new lib.Tensor('float32', [1, 2], [3])", "InputError", "do not fill"),
+    "unknown output": (ONCE.replace("inputs(feeds)", "inputs(feeds), ['q']"), "InputError", '"q"'),
+    "after release": ("const s = await lib.InferenceSession.create(url); await s.release(); await s.run(inputs(feeds))", "HeadraceError", "released"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_errors(play, name):
+    body, kind, text = BAD[name]
+    got = play(up_model((1, 6, 5)), {"x": normal((1, 6, 5))}, body)
+    assert got.get("error") == kind and got["isHeadrace"] and text in got["message"], got
+
+
+def test_a_lost_device(play):
+    body = """const adapter = await navigator.gpu.requestAdapter(); const device = await adapter.requestDevice();
+      const s = await lib.InferenceSession.create(url, {device}); await s.run(inputs(feeds)); device.destroy(); await device.lost;
+      let name = ''; try { await s.run(inputs(feeds)); } catch (e) { name = e.name; }
+      const again = await lib.InferenceSession.create(url); const o = await again.run(inputs(feeds)); await again.release();
+      return {name, size: o.y.size};"""
+    got = play(up_model((1, 6, 5)), {"x": normal((1, 6, 5))}, body)
+    assert got == {"name": "DeviceLostError", "size": 4 * 16}
+
+
+def test_in_a_worker_under_a_strict_policy(browser, tmp_path):
+    """No eval, no inline script, no other origin; the session lives in a worker."""
+    x = normal((1, 6, 5))
+    headrace.export_web(up_model(), tmp_path, input_shapes={"x": x.shape})
+    (tmp_path / "worker.js").write_text(
+        "import { InferenceSession, Tensor } from './headrace.js';\n"
+        "onmessage = async ({ data }) => {\n"
+        "  try {\n"
+        "    const s = await InferenceSession.create(new URL('./', import.meta.url));\n"
+        "    const o = await s.run({ x: new Tensor('float32', data, [1, 6, 5]) });\n"
+        "    postMessage(Array.from(o.y.data));\n"
+        "  } catch (e) { postMessage(String(e)); }\n"
+        "};\n"
+    )
+    (tmp_path / "page.html").write_text("<!doctype html><title>worker</title><script type=module src=page.js></script>")
+    (tmp_path / "page.js").write_text(
+        "const w = new Worker('worker.js', { type: 'module' }); window.ask = (d) => new Promise((r) => {\n"
+        "  w.onmessage = (e) => r(e.data); w.postMessage(d); });\n"
+    )
+    server = server_for(tmp_path)
+    policy = "default-src 'self'; script-src 'self'; worker-src 'self'; connect-src 'self'"
+    handler = server.RequestHandlerClass.func
+    original = handler.end_headers
+    try:
+        handler.end_headers = lambda self: (self.send_header("Content-Security-Policy", policy), original(self))[1]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/page.html")
+        page.wait_for_function("window.ask !== undefined")
+        got = page.evaluate("(d) => ask(Float32Array.from(d))", x.ravel().tolist())
+        page.close()
+    finally:
+        handler.end_headers = original
+        server.shutdown()
+        server.server_close()
+    want = on_cpu(up_model(), {"x": x})[0]
+    np.testing.assert_allclose(np.array(got, np.float32), want.ravel(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_page_beside_a_bundle(page, tmp_path):
+    """`headrace web --serve`, and a click on the button."""
+    path = tmp_path / "up.onnx"
+    onnx.save(up_model(), path)
+    command = [sys.executable, "-m", "headrace", "web", path, "-o", tmp_path / "site", "--shape", "x=1,6,50", "--serve"]
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = next(line.split()[0] for line in process.stdout if line.startswith("http"))
+            page.goto(url)
+            page.wait_for_function("!document.getElementById('run').disabled")
+            page.click("#run")
+            page.wait_for_selector("#result .big")
+            assert page.inner_text("#result .big").endswith(" ms")
+            assert "1 × 4 × 151" in page.inner_text("#result")
+            page.screenshot(path=tmp_path / "page.png")
+        finally:
+            process.kill()
+
+
+def test_weights_are_only_in_their_files(tmp_path):
+    headrace.export_web(one_node("ConvTranspose", (1, 64, 20), normal((64, 8, 16), 1), strides=[8]), tmp_path)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert (tmp_path / "plan.json").stat().st_size < 20_000
+    assert sum(f.stat().st_size for f in tmp_path.glob("weights*.bin")) == plan["weights"]["bytes"] >= 64 * 8 * 16 * 4
+
+
+def test_what_cannot_be_exported(tmp_path):
+    with pytest.raises(headrace.InputError, match="input_shapes"):
+        headrace.export_web(up_model(), tmp_path)
+    with pytest.raises(headrace.InputError, match="cannot have the shape"):
+        headrace.export_web(up_model(), tmp_path, input_shapes={"x": (1, 7, 5)})
+    with pytest.raises(headrace.HeadraceError, match="'x' decide shapes"):
+        headrace.export_web(
+            model_of([helper.make_node("NonZero", ["x"], ["y"])], {"x": (4,)}, ["y"], output_dtype=7), tmp_path
+        )
