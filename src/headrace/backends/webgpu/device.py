@@ -47,6 +47,29 @@ class Device:
                 f"The device {self.name} was lost ({self.lost}). Create a new session: it opens the device again."
             )
 
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """What wgpu-py raises because the device is gone becomes a DeviceError, and the device is known to be lost."""
+        self.check()
+        try:
+            yield
+        except Exception as error:
+            if "device is lost" not in str(error).lower():
+                raise
+            self.lost = "found when it was used"
+            raise DeviceError(
+                f"The device {self.name} was lost. Create a new session: it opens the device again."
+            ) from error
+
+    def alive(self) -> bool:
+        """Whether the device still answers; the driver tells of a loss only when something is asked of it."""
+        if not self.lost:
+            try:
+                self.handle.create_buffer(size=4, usage=8).destroy()
+            except Exception as error:  # wgpu-py: a validation error that names the lost device
+                self.lost = str(error).strip().splitlines()[-1].strip()
+        return not self.lost
+
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
@@ -111,7 +134,7 @@ def open_device(adapter: str | None = None) -> Device:
             )
         name = _info(chosen[0]).name
         device = _open.get(name)
-        if device is None or device.lost:
+        if device is None or not device.alive():
             device = _open[name] = _request(chosen[0], name)
         device.sessions += 1
         return device

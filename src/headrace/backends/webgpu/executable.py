@@ -41,8 +41,7 @@ class DeviceArray:
 
     def numpy(self) -> Array:
         """The values, read back."""
-        with self.device.lock:
-            self.device.check()
+        with self.device.lock, self.device.watched():
             data = np.frombuffer(self.device.handle.queue.read_buffer(self.buffer), np.uint8)
         kind = storage_type(self.onnx_dtype, self.device.target.f16)
         count = int(np.prod(self.shape, dtype=np.int64))
@@ -84,10 +83,10 @@ class WebGpuExecutable:
     ) -> None:
         self.fallback, self.host_nodes, self.threads = fallback, tuple(host_nodes), threads
         self.device = open_device(adapter)
-        if self.device.target.software and adapter is None:
+        if self.device.target.software:
             warnings.warn(
                 f"WebGPU runs on a software adapter ({self.device.name}): right, but slower than device='cpu'.",
-                stacklevel=2,
+                stacklevel=4,
             )
         self._graph = prepare_graph(model)
         self._host_inputs = host_inputs(self._graph)
@@ -122,9 +121,9 @@ class WebGpuExecutable:
         with self.device.lock:
             if self._closed:
                 raise DeviceError("This session is closed.")
-            self.device.check()
             names = list(output_names) if output_names else [v.name or "" for v in self._graph.model.graph.outputs]
-            values = self._run(names, dict(feeds), keep_on_device)
+            with self.device.watched():
+                values = self._run(names, dict(feeds), keep_on_device)
             return [values[n] for n in names]
 
     def close(self) -> None:
