@@ -59,16 +59,16 @@ class Lin:
             return self
         whole, rest, whole_const, rest_const = _split(self, n)
         quotient = Lin([(a, c // n) for a, c in whole], whole_const // n)
-        r = Lin(rest, rest_const)
+        r, turns = _not_negative(Lin(rest, rest_const), n)
         if r.lo >= 0 and r.hi < n:
-            return quotient
-        return quotient + _divide(r, n)
+            return quotient + (-turns)
+        return quotient + _divide(r, n) + (-turns)
 
     def __mod__(self, n: int) -> Lin:
         if n == 1:
             return ZERO
         _, rest, _, rest_const = _split(self, n)
-        r = Lin(rest, rest_const)
+        r, _ = _not_negative(Lin(rest, rest_const), n)
         if r.lo >= 0 and r.hi < n:
             return r
         return _remainder(r, n)
@@ -111,6 +111,12 @@ def _split(x: Lin, n: int) -> tuple[list[tuple[Atom, int]], list[tuple[Atom, int
     whole = [(a, c) for a, c in x.terms if c % n == 0]
     rest = [(a, c) for a, c in x.terms if c % n]
     return whole, rest, x.const - x.const % n, x.const % n
+
+
+def _not_negative(r: Lin, n: int) -> tuple[Lin, int]:
+    """r plus as many n as make it unsigned, and how many: kernels divide unsigned numbers."""
+    turns = max(0, -(r.lo // n))
+    return r + turns * n, turns
 
 
 def _divide(r: Lin, n: int) -> Lin:

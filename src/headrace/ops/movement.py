@@ -64,7 +64,8 @@ class Pad(Tensor):
         if not tests:
             return value
         outside = scope.value(self.inputs[1], ())
-        return f"select({outside}, {value}, {scope.test(' && '.join(tests))})"
+        inside = scope.test(" & ".join(f"({t})" for t in tests))  # && would be a branch, in a loop perhaps
+        return f"select({outside}, {value}, {inside})"
 
 
 class Take(Tensor):
