@@ -227,7 +227,7 @@ def test_the_page_beside_a_bundle(page, tmp_path):
 def test_weights_are_only_in_their_files(tmp_path):
     headrace.export_web(one_node("ConvTranspose", (1, 64, 20), normal((64, 8, 16), 1), strides=[8]), tmp_path)
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert (tmp_path / "plan.json").stat().st_size < 20_000
+    assert (tmp_path / "plan.json").stat().st_size < 30_000
     assert sum(f.stat().st_size for f in tmp_path.glob("weights*.bin")) == plan["weights"]["bytes"] >= 64 * 8 * 16 * 4
 
 

@@ -14,7 +14,7 @@ from ..kernels.index import ZERO, Lin, unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .conv_slide import build_slide, slides
 from .fft_basis import forward_stft
-from .matmul import MatMul, floats_only, tile
+from .matmul import SHARED_BYTES, SHARED_TILE, MatMul, floats_only, shares, tile
 from .movement import Pad
 from .registry import Call, Refuse, broadcast, op
 
@@ -97,11 +97,15 @@ class Conv(Template):
         m, tap, p = variable("m", self.rows), variable("t", prod(w.taps)), variable("p", positions)
         b.read("x", 0, (n, g * self.channels + c, *w.position()), ("g", "n", *AXES), ("c",))
         b.read("w", 1, (tap, c, g * self.rows + m), ("g", "m", "t"), ("c",))
-        b.text.const(TM=rows, TN=columns, LANES=lanes, PADDED=w.padded)
+        b.text.const(PADDED=w.padded)
         w.declare(b)
         b.text.uniform(M=self.rows, N=positions, CIN=self.channels, TAPS=prod(w.taps))
         batch, *place = unflatten(p, (self.batch, *w.outside))
         self.store_at(b, ["g", "m", "p"], g, m, batch, place)
+        if shares(b.target, self.rows, positions, self.channels):
+            tiles = (ceil_div(positions, SHARED_TILE), ceil_div(self.rows, SHARED_TILE), self.groups)
+            return Launch(wgsl(__file__, "conv_shared.wgsl"), tiles, self.flops, (256, 1, 1), SHARED_BYTES)
+        b.text.const(TM=rows, TN=columns, LANES=lanes)
         groups = (ceil_div(positions, lanes * columns), ceil_div(self.rows, rows), self.groups)
         return Launch(wgsl(__file__, "conv.wgsl"), groups, self.flops, (lanes, 1, 1))
 

@@ -11,8 +11,19 @@ import onnx_ir as ir
 from ..kernels.expr import Buffer, Fill, Map, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
+from ..target import Target
 from .fft_basis import dft_product
 from .registry import Call, Refuse, broadcast, op
+
+
+SHARED_TILE, SHARED_BYTES = 64, 16 * (65 + 64) * 4
+
+
+def shares(target: Target, m: int, n: int, k: int) -> bool:
+    """Whether a product is for the kernel with tiles in workgroup memory: on a GPU, and large enough to fill its tiles.
+    Software adapters keep workgroup memory where everything else is, so it only costs them."""
+    room = target.workgroup_size >= 256 and target.workgroup_bytes >= SHARED_BYTES
+    return room and not target.software and min(m, n) >= SHARED_TILE // 2 and k >= 16
 
 
 def tile(m: int, n: int, fixed: bool = False) -> tuple[int, int, int]:
@@ -52,19 +63,21 @@ class MatMul(Template):
     costly_reads = True
 
     def build(self, b: Build) -> Launch:
-        rows, columns, lanes = tile(self.m, self.n, _constant(b.inputs[1]))
         v = variable("b", prod(self.batch))
         at = unflatten(v, self.batch)
         m, n, k = variable("m", self.m), variable("n", self.n), variable("k", self.k, 1)
         b.read("a", 0, (*at, m, k), ("b", "m"), ("k",))
         b.read("b", 1, (*at, k, n), ("b", "n"), ("k",))
-        b.text.const(TM=rows, TN=columns, LANES=lanes)
         b.text.uniform(M=self.m, N=self.n, K=self.k)
         b.store("store_out", ["b", "m", "n"], [(*at, m, n)], [("v", "f32")])
+        flops = 2 * prod(self.batch) * self.m * self.n * self.k
+        if shares(b.target, self.m, self.n, self.k):
+            tiles = (ceil_div(self.n, SHARED_TILE), ceil_div(self.m, SHARED_TILE), prod(self.batch))
+            return Launch(wgsl(__file__, "matmul_shared.wgsl"), tiles, flops, (256, 1, 1), SHARED_BYTES)
+        rows, columns, lanes = tile(self.m, self.n, _constant(b.inputs[1]))
+        b.text.const(TM=rows, TN=columns, LANES=lanes)
         groups = (ceil_div(self.n, lanes * columns), ceil_div(self.m, rows), prod(self.batch))
-        return Launch(
-            wgsl(__file__, "matmul.wgsl"), groups, 2 * prod(self.batch) * self.m * self.n * self.k, (lanes, 1, 1)
-        )
+        return Launch(wgsl(__file__, "matmul.wgsl"), groups, flops, (lanes, 1, 1))
 
 
 def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:

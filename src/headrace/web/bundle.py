@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,12 @@ from ..model.load import ModelSource
 from ..model.shapes import bind_dims
 from ..plan import Graph, Kernel, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph, verify_plan
 from ..plan.lower import unsupported
+from ..plan.plan import INLINE_BYTES
 from ..target import DEFAULT, Target
 
 FORMAT = 1
 SHARD_BYTES = 64 << 20
+SHORTEST_TAIL = 200  # characters
 PLAYER_FILES = ("headrace.js", "headrace.d.ts", "index.html", "demo.js")
 
 Shapes = Mapping[str, Sequence[int]]
@@ -61,7 +65,8 @@ def export_web(
         loaded = bind_dims(loaded, dims)
     graph, stored = prepare_graph(loaded), {}  # type: Graph, dict[str, Array]
     many = [input_shapes] if isinstance(input_shapes, Mapping) or input_shapes is None else list(input_shapes)
-    plans = [_plan(graph, loaded, shapes or {}, target, stored) for shapes in many]
+    kinds = (target, replace(target, software=not target.software))
+    plans = [_plan(graph, loaded, shapes or {}, kind, stored) for shapes in many for kind in kinds]
     bundle, weights = bundled(loaded, plans)
     _write(Path(folder), bundle, weights)
     return bundle
@@ -116,42 +121,84 @@ def _shape(arg: NodeArg, shapes: Shapes) -> tuple[int, ...]:
 
 
 def bundled(model: Model, plans: Sequence[Plan]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """`plan.json` as plain data, and the constants that go to the file of weights, by key."""
+    """`plan.json` as plain data, and the constants that go to the file of weights, by key.
+
+    `plans` come in pairs for one size, for GPUs and for software adapters; equal ones are written once. A plan leaves
+    out what it has in common with the one before it, and its dispatches stand in columns so that they can be.
+    """
     kernels: dict[Kernel, int] = {}
     weights: dict[str, Array] = {}
-    places: dict[str, list[Any]] = {}
-    made = []
-    for plan in plans:
-        data = json.loads(plan.to_json())
-        number = {i: kernels.setdefault(k, len(kernels)) for i, k in enumerate(plan.kernels)}
-        for dispatch in data["dispatches"]:
-            dispatch[0] = number[dispatch[0]]
-        del data["kernels"], data["version"], data["host_steps"], data["next"]
-        for constant, source in zip(data["constants"], plan.constants, strict=True):
-            if constant["data"] is None:
-                weights.setdefault(source.key, source.data)
-        made.append(data)
-    for number_of_bytes, key in _offsets(weights):
-        places[key] = [number_of_bytes, weights[key].nbytes]
+    made: list[dict[str, Any]] = []
+    for i, plan in enumerate(plans):
+        for constant in plan.constants:
+            if constant.data.nbytes > INLINE_BYTES:
+                weights.setdefault(constant.key, constant.data)
+        data = _plain(plan, kernels) | {"software": i % 2 == 1}
+        if made and {**made[-1], "software": None} == {**data, "software": None}:
+            made[-1]["software"] = None  # the same for both
+        else:
+            made.append(data)
     bundle = {
         "format": FORMAT,
         "inputs": [_described(v) for v in model.graph.inputs],
         "outputs": [_described(v) for v in model.graph.outputs],
-        "kernels": [_kernel(k) for k in kernels],
-        "plans": made,
-        "weights": {"places": places, "bytes": sum(_padded(w.nbytes) for w in weights.values()), "shard": SHARD_BYTES},
+        **_texts(list(kernels)),
+        "plans": [_changes(data, made[i - 1] if i else {}) for i, data in enumerate(made)],
+        "weights": {
+            "places": {key: [at, weights[key].nbytes] for at, key in _offsets(weights)},
+            "bytes": sum(_padded(w.nbytes) for w in weights.values()),
+            "shard": SHARD_BYTES,
+        },
     }
     return bundle, weights
 
 
-def _kernel(kernel: Kernel) -> dict[str, Any]:
-    return {
-        "name": kernel.name,
-        "wgsl": kernel.wgsl,
-        "bindings": kernel.bindings,
-        "requires": kernel.requires,
-        "entry": kernel.entry,
-    }
+COLUMNS = ("kernel", "groups", "bindings", "nodes", "flops", "bytes")
+
+
+def _plain(plan: Plan, kernels: dict[Kernel, int]) -> dict[str, Any]:
+    """A plan as JSON has it, but with the bundle's numbers of its kernels and its dispatches in columns."""
+    data: dict[str, Any] = json.loads(plan.to_json())
+    number = [kernels.setdefault(k, len(kernels)) for k in plan.kernels]
+    columns = zip(*data.pop("dispatches"), strict=True) if data["dispatches"] else [()] * len(COLUMNS)
+    data |= dict(zip(COLUMNS, map(list, columns), strict=True))
+    data["kernel"] = [number[k] for k in data["kernel"]]
+    for left_out in ("kernels", "version", "host_steps", "next"):
+        del data[left_out]
+    return data
+
+
+def _changes(data: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in before or before[name] != value}
+
+
+def _texts(kernels: Sequence[Kernel]) -> dict[str, Any]:
+    """Kernels with the ends of their texts that others share written once: a body is long, its header short."""
+    tails: dict[str, str] = {}
+    for name in {k.name for k in kernels}:
+        texts = [k.wgsl for k in kernels if k.name == name]
+        common = _common_tail(texts)
+        tails[name] = common if len(texts) > 1 and len(common) > SHORTEST_TAIL else ""
+    numbers = {tail: i for i, tail in enumerate(sorted(set(tails.values())))}
+    entries = [
+        {
+            "name": k.name,
+            "head": k.wgsl[: len(k.wgsl) - len(tails[k.name])],
+            "tail": numbers[tails[k.name]],
+            "bindings": k.bindings,
+            "requires": k.requires,
+            "entry": k.entry,
+        }
+        for k in kernels
+    ]
+    return {"kernels": entries, "tails": sorted(numbers)}
+
+
+def _common_tail(texts: Sequence[str]) -> str:
+    """The longest ending that all texts have."""
+    first, last = min(t[::-1] for t in texts), max(t[::-1] for t in texts)  # the most different, read backwards
+    count = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    return texts[0][len(texts[0]) - count :]
 
 
 def _described(value: ir.Value) -> dict[str, Any]:

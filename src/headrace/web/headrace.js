@@ -88,6 +88,7 @@ export class InferenceSession {
     const base = new URL(text.endsWith('/') ? text : `${text}/`, globalThis.location?.href);
     const bundle = await (await fetchOk(new URL('plan.json', base))).json();
     if (bundle.format !== 1) throw new BundleError(`${base} has format ${bundle.format}; this player reads format 1`);
+    restore(bundle);
     const device = options.device ?? (await openDevice(bundle));
     const session = new InferenceSession(bundle, device, options);
     await Promise.all([session.#compile(), session.#load(base, options)]);
@@ -95,12 +96,13 @@ export class InferenceSession {
   }
 
   #bundle; #device; #own; #options; #pipelines = []; #constants = new Map(); #prepared = new Map(); #scratch = [];
-  #queue = Promise.resolve(); #lost = null; #released = false;
+  #queue = Promise.resolve(); #lost = null; #released = false; #software = false;
 
   constructor(bundle, device, options) {
     this.#bundle = bundle; this.#device = device; this.#options = options; this.#own = !options.device;
     this.inputNames = bundle.inputs.map((v) => v.name);
     this.outputNames = bundle.outputs.map((v) => v.name);
+    this.#software = isSoftware(device.adapterInfo);
     device.lost.then((info) => { this.#lost = info; });
   }
 
@@ -137,10 +139,13 @@ export class InferenceSession {
   }
 
   async #compile() {
-    const compiled = this.#bundle.kernels.map(async (kernel) => {
+    const suited = this.#bundle.plans.filter((p) => (p.software ?? this.#software) === this.#software);
+    const used = new Set((suited.length ? suited : this.#bundle.plans).flatMap((p) => p.kernel));
+    const compiled = this.#bundle.kernels.map(async (kernel, number) => {
+      if (!used.has(number)) return null;
       const enable = kernel.requires.includes('shader-f16') ? 'enable f16;\n' : '';
       const subgroups = kernel.requires.includes('subgroups') ? 'enable subgroups;\n' : '';
-      const module = this.#device.createShaderModule({ code: enable + subgroups + kernel.wgsl });
+      const module = this.#device.createShaderModule({ code: enable + subgroups + kernel.head + this.#bundle.tails[kernel.tail] });
       const entries = kernel.bindings.map((kind, binding) => (
         { binding, visibility: GPUShaderStage.COMPUTE, buffer: { type: KINDS[kind] } }));
       const layout = this.#device.createBindGroupLayout({ entries });
@@ -241,9 +246,9 @@ export class InferenceSession {
       clock.staging.destroy(); clock.set.destroy();
     }
     return steps.map((step, i) => {
-      const [kernel, , , nodes, flops, bytes] = plan.dispatches[i];
       const ms = stamps ? Number(stamps[2 * i + 1] - stamps[2 * i]) / 1e6 : null;
-      return { kernel: this.#bundle.kernels[kernel].name, nodes, ms, flops, bytes };
+      const { name } = this.#bundle.kernels[plan.kernel[i]];
+      return { kernel: name, nodes: plan.nodes[i], ms, flops: plan.flops[i], bytes: plan.bytes[i] };
     });
   }
 
@@ -258,7 +263,10 @@ export class InferenceSession {
     }
     for (const name of Object.keys(feeds)) if (!this.inputNames.includes(name)) throw new InputError(`no input is called "${name}"`);
     const fits = (plan) => plan.uploads.every((u) => String(u.shape) === String(feeds[u.name].dims));
-    const index = this.#bundle.plans.findIndex(fits);
+    const suits = (plan) => (plan.software ?? this.#software) === this.#software;  // null: the same for every adapter
+    const { plans } = this.#bundle;
+    const best = plans.findIndex((plan) => suits(plan) && fits(plan));
+    const index = best < 0 ? plans.findIndex(fits) : best;
     if (index < 0) {
       const given = this.inputNames.map((n) => `${n} [${feeds[n].dims}]`).join(', ');
       const known = this.#bundle.plans.map((p) => p.uploads.map((u) => `${u.name} [${u.shape}]`).join(', ')).join('; ');
@@ -284,11 +292,11 @@ export class InferenceSession {
     });
     const size = Math.max(plan.staging_bytes, 4);
     const staging = this.#device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
-    const steps = plan.dispatches.map(([kernel, groups, bindings]) => {
-      const entries = bindings.map(([slot, offset, length], binding) => (
+    const steps = plan.kernel.map((kernel, i) => {
+      const entries = plan.bindings[i].map(([slot, offset, length], binding) => (
         { binding, resource: { buffer: slot === UNIFORMS ? uniform : buffers[slot], offset, size: length } }));
       const { pipeline, layout } = this.#pipelines[kernel];
-      return { pipeline, groups, group: this.#device.createBindGroup({ layout, entries }) };
+      return { pipeline, groups: plan.groups[i], group: this.#device.createBindGroup({ layout, entries }) };
     });
     return { plan, buffers, staging, steps, own: [...own, staging] };
   }
@@ -404,6 +412,17 @@ function toHalf(value) {
   const scaled = size / 2 ** (exponent - 10), down = Math.floor(scaled), rest = scaled - down;
   const rounded = down + (rest > 0.5 || (rest === 0.5 && down % 2) ? 1 : 0);
   return sign | (size < 2 ** -14 ? rounded : ((exponent + 14) << 10) + rounded);
+}
+
+/** A plan leaves out what it has in common with the one before it. */
+function restore(bundle) {
+  bundle.plans.forEach((plan, i) => { bundle.plans[i] = { ...bundle.plans[i - 1], ...plan }; });
+}
+
+/** Does the adapter run on the CPU? It then wants other kernels than a GPU does. */
+function isSoftware(info) {
+  const text = `${info?.architecture} ${info?.vendor} ${info?.device} ${info?.description}`.toLowerCase();
+  return Boolean(info?.isFallbackAdapter) || /swiftshader|llvmpipe|lavapipe|basic render/.test(text);
 }
 
 async function openDevice(bundle) {
