@@ -1,0 +1,121 @@
+struct Params {
+    p0: i32,
+    p1: i32,
+    p2: i32,
+    p3: i32,
+    p4: i32,
+    p5: i32,
+    p6: i32,
+    p7: i32,
+    p8: i32,
+    N: i32,
+    S: i32,
+    M: i32,
+    R: i32,
+    T: i32,
+    GROUPS_X: i32,
+    SIZE: u32,
+}
+@group(0) @binding(0) var<uniform> u: Params;
+@group(0) @binding(1) var<storage, read> r0: array<f32>;
+@group(0) @binding(2) var<storage, read> r1: array<f32>;
+@group(0) @binding(3) var<storage, read_write> w0: array<f32>;
+const SIGN = -1.0;
+const HERMITIAN = false;
+const TIMES = false;
+const LAST = false;
+struct Row_re { t0: i32 }
+fn re_row(t: i32) -> Row_re {
+    let t0 = t * u.p0;
+    return Row_re(t0);
+}
+fn re_at(r: Row_re, k: i32) -> f32 {
+    let t1 = r.t0 + k * u.p1;
+    let t2 = r0[t1];
+    return t2;
+}
+struct Row_im { t0: i32 }
+fn im_row(t: i32) -> Row_im {
+    let t0 = t * u.p2 + u.p3;
+    return Row_im(t0);
+}
+fn im_at(r: Row_im, k: i32) -> f32 {
+    let t1 = r.t0 + k * u.p4;
+    let t2 = r0[t1];
+    return t2;
+}
+fn w(c: i32, k: i32) -> f32 {
+    let t0 = c * u.p5 + k;
+    let t1 = r1[t0];
+    return t1;
+}
+fn f(c: i32, k: i32) -> f32 {
+    let t0 = c * u.p6 + k;
+    let t1 = r1[t0];
+    return t1;
+}
+fn store_out(k: i32, c: i32, t: i32, v: f32) {
+    let t0 = c * u.p7 + k * u.p8 + t;
+    w0[t0] = v;
+}
+fn dft2(a: vec2<f32>, b: vec2<f32>) -> array<vec2<f32>, 2> {
+    return array<vec2<f32>, 2>(a + b, a - b);
+}
+
+fn butterfly2(at: At) {
+    let y = dft2(load(at, 0), load(at, 1));
+    put(at, 0, y[0]);
+    put(at, 1, y[1]);
+}
+
+// One pass of a Stockham FFT over T transforms of length N = S * M * R. A thread takes R inputs of one transform, S * M
+// apart, and writes R outputs S apart, so that no pass reorders anything. Elements stand along the first axis and
+// transforms along the last: the lanes of a workgroup read neighbours, and share their twiddle factors.
+struct At { re: Row_re, im: Row_im, t: i32, q: i32, p: i32 }
+
+fn times(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
+    return vec2<f32>(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
+fn twiddle(k: i32) -> vec2<f32> {
+    return vec2<f32>(w(0, k), SIGN * w(1, k));
+}
+
+fn load(at: At, r: i32) -> vec2<f32> {
+    let k = at.q + u.S * (at.p + u.M * r);
+    let x = vec2<f32>(re_at(at.re, k), im_at(at.im, k));
+    if (HERMITIAN) {
+        // Half of a Hermitian spectrum, as that of the complex signal whose parts are the even and the odd samples.
+        let y = vec2<f32>(re_at(at.re, u.N - k), -im_at(at.im, u.N - k));
+        let edge = select(1.0, 0.0, k == 0); // imaginary parts of the first and the last bin count for nothing
+        let s = x + y;
+        let d = x - y;
+        let e = times(vec2<f32>(d.x, d.y * edge), vec2<f32>(f(0, k), f(1, k)));
+        return vec2<f32>(s.x - e.y, s.y * edge + e.x);
+    }
+    if (TIMES) {
+        return times(x, vec2<f32>(f(0, k), f(1, k)));
+    }
+    return x;
+}
+
+fn put(at: At, r: i32, x: vec2<f32>) {
+    let k = at.q + u.S * (u.R * at.p + r);
+    var y = x;
+    if (!LAST & (r > 0)) {
+        y = times(x, twiddle(at.p * r * u.S));
+    }
+    store_out(k, 0, at.t, y.x);
+    store_out(k, 1, at.t, y.y);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let i = (group.y * u32(u.GROUPS_X) + group.x) * 64u + lane;
+    if (i >= u.SIZE) {
+        return;
+    }
+    let t = i32(i % u32(u.T));
+    let j = i32(i / u32(u.T));
+    butterfly2(At(re_row(t), im_row(t), t, j % u.S, j / u.S));
+}

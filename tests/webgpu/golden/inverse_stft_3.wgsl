@@ -1,0 +1,34 @@
+struct Params {
+    p0: i32,
+    p1: i32,
+    p2: i32,
+    FIRST: i32,
+    COUNT: i32,
+    BATCH: i32,
+    STRIDE: i32,
+    FRAMES: i32,
+    BEGIN: i32,
+    TAPS: i32,
+    LENGTH: i32,
+    OUT: i32,
+    GROUPS_X: i32,
+    SIZE: u32,
+}
+@group(0) @binding(0) var<uniform> u: Params;
+@group(0) @binding(1) var<storage, read> r0: array<f32>;
+@group(0) @binding(2) var<storage, read> r1: array<f32>;
+@group(0) @binding(3) var<storage, read_write> w0: array<f32>;
+fn x(b: i32, k: i32, f: i32) -> f32 {
+    let t0 = b * u.p0 + f + k * u.p1;
+    let t1 = r0[t0];
+    return t1;
+}
+fn window(k: i32) -> f32 {
+    let t0 = r1[k];
+    return t0;
+}
+fn store_out(b: i32, o: i32, v: f32) {
+    let t0 = b * u.p2 + o;
+    w0[t0] = v;
+}
+// and then overlap_add.wgsl
