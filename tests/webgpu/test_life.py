@@ -120,3 +120,48 @@ def test_two_processes_make_the_same_plan_and_numbers() -> None:
     first, second = child(code), child(code)
     assert first.returncode == 0, first.stderr
     assert len(first.stdout.split()) == 2 and first.stdout == second.stdout
+
+
+@pytest.mark.filterwarnings("ignore:WebGPU runs on a software adapter")
+def test_constants_of_old_sizes_are_dropped() -> None:
+    nodes = [
+        N("Shape", ["x"], ["s"]),
+        N("ConstantOfShape", ["s"], ["o"], value=helper.make_tensor("v", 1, [1], [2.0])),
+        N("CumSum", ["o", "axis"], ["r"]),
+        N("Exp", ["r"], ["e"]),
+        N("Add", ["x", "e"], ["a"]),
+        N("MatMul", ["a", "w"], ["y"]),
+    ]
+    m = model(nodes, {"x": (4, 90)}, ["y"], {"axis": np.array(0), "w": normal((90, 5))})
+    e = WebGpuExecutable(m, fallback=False)
+    for n in range(2, 60):
+        x = normal((n, 90))
+        want = (x + np.exp(2.0 * np.arange(1, n + 1))[:, None]).astype(np.float64) @ m.graph.initializers[
+            "w"
+        ].const_value.numpy()
+        if n < 20:
+            np.testing.assert_allclose(e.run(None, {"x": x})[0], want, rtol=1e-4)
+        else:
+            e.run(None, {"x": x})
+    assert len(e._pool.constants) <= 2 * 17 and len(e._stored) <= 2 * 17
+    e.close()
+
+
+@pytest.mark.filterwarnings("ignore:WebGPU runs on a software adapter")
+def test_tensors_stay_on_the_device_across_a_host_step() -> None:
+    nodes = [
+        N("Exp", ["x"], ["kept"]),
+        N("Neg", ["x"], ["moved"]),
+        N("Relu", ["moved"], ["host"], name="there"),
+        N("Add", ["host", "kept"], ["y"]),
+    ]
+    e = WebGpuExecutable(model(nodes, {"x": (200,)}, ["y"]), host_nodes=["there"])
+    x = normal((200,))
+    for _ in range(2):
+        np.testing.assert_allclose(e.run(None, {"x": x})[0], np.maximum(-x, 0) + np.exp(x), rtol=1e-5)
+    first = next(iter(e._segments.values()))
+    assert first.keep == {"kept"} and list(first.prepared.kept) == ["kept"]
+    before = counts()
+    e.run(None, {"x": x})
+    assert counts() == before
+    e.close()

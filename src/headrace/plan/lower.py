@@ -21,6 +21,7 @@ from .host import evaluate
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 SMALL = 64  # known values up to this many elements are compared by value, larger ones by identity
+KEPT_BYTES = 64 << 20  # of large known results that one graph remembers
 INLINE = {"If", "Loop", "Scan"}
 CONDITIONS = {"If": (0,), "Loop": (0, 1)}  # inputs that say what is inlined, and how often
 
@@ -55,10 +56,16 @@ class Graph:
     names: dict[int, str] = field(default_factory=dict)
     inner: dict[int, list[Step]] = field(default_factory=dict)
     functions: dict[Any, Any] = field(default_factory=dict)
-    computed: dict[tuple[Any, ...], list[Array]] = field(
-        default_factory=dict
-    )  # large known results, by what they came from
-    held: list[Array] = field(default_factory=list)
+    computed: dict[tuple[Any, ...], tuple[list[Array], list[Array]]] = field(default_factory=dict)
+
+    def remember(self, key: tuple[Any, ...], values: list[Array], inputs: list[Array]) -> None:
+        """Keep large known results by what they came from, the newest of them: a key may hold the identity of an input,
+        so that input stays as long as the key."""
+        self.computed[key] = (values, inputs)
+        size = sum(a.nbytes for kept, _ in self.computed.values() for a in kept)
+        while size > KEPT_BYTES and len(self.computed) > 1:
+            kept, _ = self.computed.pop(next(iter(self.computed)))
+            size -= sum(a.nbytes for a in kept)
 
 
 @dataclass(slots=True)
@@ -314,15 +321,14 @@ class Walk:
             id(step.node),
             *(None if a is None else (a.shape, a.tobytes()) if a.size <= SMALL else id(a) for a in arrays),
         )
-        values = self.graph.computed.get(key)
+        values, _ = self.graph.computed.get(key, (None, None))
         if values is None:
             try:
                 values = evaluate(step.node, arrays, step.attributes, self.opset_of(step))
             except Exception:  # the host has no such operator or cannot do it with these values: the device may
                 return None
             if any(a.size > SMALL for a in values):
-                self.graph.computed[key] = values
-                self.graph.held += [a for a in arrays if a is not None]
+                self.graph.remember(key, values, [a for a in arrays if a is not None])
         self._held += values
         return values
 

@@ -18,13 +18,14 @@ from ...errors import DeviceError, InputError, UnsupportedOpError
 from ...kernels.expr import Tensor
 from ...model import Model, Note
 from ...ops import Refuse
-from ...plan import HostStep, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph
+from ...plan import HostStep, Plan, Readback, Spec, Walk, host_inputs, make_plan, prepare_graph
 from ...plan.lower import Step, unsupported
 from .device import Device, open_device, release
 from .host_step import HostNode, captured
 from .player import Pool, Prepared
 
 PLANS_KEPT = 16
+SMALL = 64  # integers up to this many may be shapes or axes: later segments get their values
 HINT = "fallback=True lets such nodes run in ONNX Runtime, with a copy each way."
 
 
@@ -56,7 +57,7 @@ class Segment:
     prepared: Prepared
     host: list[HostNode]
     pending: list[Step]
-    keep: tuple[str, ...]  # tensors that later segments read from the device
+    keep: frozenset[str]  # tensors that only later segments read: they stay on the device
 
 
 class WebGpuExecutable:
@@ -180,8 +181,13 @@ class WebGpuExecutable:
             for r, buffer in zip(plan.readbacks, prepared.keep(encoder).values(), strict=True):
                 done[r.name] = DeviceArray(self.device, buffer, r.shape, ir.DataType(r.dtype))
             return
-        for r, array in zip(plan.readbacks, prepared.finish(encoder).values(), strict=True):
-            value = from_storage(array, ir.DataType(r.dtype))
+        arrays = prepared.finish(encoder, segment.keep)
+        for r in plan.readbacks:
+            dtype = ir.DataType(r.dtype)
+            if r.name in segment.keep:
+                values[r.name] = DeviceArray(self.device, prepared.kept[r.name], r.shape, dtype)
+                continue
+            value = from_storage(arrays[r.name], dtype)
             values[r.name] = value
             if r.name in names:
                 done[r.name] = value
@@ -199,18 +205,26 @@ class WebGpuExecutable:
         if found is None:
             with _collection_paused():
                 found = self._segments[key] = self._lower(names, inputs, steps)
-            while len(self._segments) > PLANS_KEPT:
+            if len(self._segments) > PLANS_KEPT:
                 self._segments.popitem(last=False)
+                self._forget()
         self._segments.move_to_end(key)
         return found
 
+    def _forget(self) -> None:
+        """Drop the constants that no kept plan reads: those that were made for sizes not seen any more."""
+        used = {c.key for s in self._segments.values() for c in s.prepared.plan.constants}
+        for cache in (self._stored, self._pool.constants):
+            for key in [k for k in cache if k not in used]:
+                del cache[key]
+
     def _inputs(self, stage: int, values: Mapping[str, Any], steps: list[Step] | None) -> dict[str, Spec | Array]:
-        wanted = None if steps is None else {v.name for s in steps for v in s.node.inputs if v is not None}
+        wanted = None if steps is None else _read_by(steps)
         result: dict[str, Spec | Array] = {}
         for name, value in values.items():
             if wanted is not None and name not in wanted:
                 continue
-            small = isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= 64
+            small = isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size <= SMALL
             if isinstance(value, np.ndarray) and (name in self._host_inputs or (stage > 0 and small)):
                 result[name] = value
             else:
@@ -230,9 +244,8 @@ class WebGpuExecutable:
             raise UnsupportedOpError([unsupported(s, r) for s, r in refused], HINT)
         host = [HostNode(s, self._graph, r, self.threads) for s, r in refused]
         outputs = {n: walk.lookup(n) for n in names if n in lowered.values or n in self._graph.constants}
-        later = {v.name or "" for s, _ in refused for v in s.node.inputs if v is not None}
-        later |= {v.name or "" for s in lowered.pending for v in s.node.inputs if v is not None}
-        later |= {n for h in host for n in h.captured}
+        on_host = _read_by(s for s, _ in refused)
+        later = on_host | _read_by(lowered.pending)
         for n in sorted(later):
             if n in lowered.values and n not in inputs:
                 outputs[n] = lowered.values[n]
@@ -241,7 +254,8 @@ class WebGpuExecutable:
         if host:
             plan = replace(plan, host_steps=tuple(h.described(set(names)) for h in host))
         self._notes.update(dict.fromkeys([*lowered.notes, *notes]))
-        return Segment(Prepared(plan, self._pool), host, lowered.pending, tuple(sorted(later)))
+        keep = frozenset(r.name for r in plan.readbacks if _stays(r, wanted | on_host))
+        return Segment(Prepared(plan, self._pool), host, lowered.pending, keep if host else frozenset())
 
     def _needed(
         self, refused: Sequence[tuple[Step, str]], pending: Sequence[Step], names: set[str]
@@ -256,6 +270,21 @@ class WebGpuExecutable:
                 needed.add(id(step))
                 stack += [*(v.name or "" for v in step.node.inputs if v is not None), *captured(step)]
         return [(s, r) for s, r in refused if id(s) in needed]
+
+
+def _read_by(steps: Iterable[Step]) -> set[str]:
+    """Names that steps read, their subgraphs included."""
+    found: set[str] = set()
+    for s in steps:
+        found.update(v.name or "" for v in s.node.inputs if v is not None)
+        found.update(captured(s))
+    return found
+
+
+def _stays(r: Readback, read_back: set[str]) -> bool:
+    """Whether a tensor stays on the device between segments: nobody reads it here, and it is no shape or axis."""
+    small = ir.DataType(r.dtype).is_integer() and int(np.prod(r.shape, dtype=np.int64)) <= SMALL
+    return bool(r.size) and not small and r.name not in read_back
 
 
 @contextlib.contextmanager

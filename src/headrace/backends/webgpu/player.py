@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dtypes import Array
 from ...errors import DeviceError
-from ...plan import Kernel, Plan, verify_plan
+from ...plan import Kernel, Plan, Readback, verify_plan
 from .device import Device
 
 _NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
@@ -87,6 +87,7 @@ class Prepared:
             else None
         )
         self.input: Any = None
+        self.kept: dict[str, Any] = {}
         self.generation = -1
         self.steps: list[tuple[Any, Any, tuple[int, int, int]]] = []
         self._bind()
@@ -167,15 +168,19 @@ class Prepared:
                 for u, array in arrays:
                     self.device.handle.queue.write_buffer(self.input, u.offset, _padded(array, u.size))
 
-    def finish(self, encoder: Any) -> dict[str, Array]:
-        """Copy the outputs to the staging buffer, submit, wait once, and return them in storage form."""
+    def finish(self, encoder: Any, keep: Collection[str] = ()) -> dict[str, Array]:
+        """Copy the outputs to the staging buffer, submit, wait once, and return them in storage form. Those in `keep`
+        are copied to buffers that stay on the device, `kept`, and overwritten by the next run."""
         queue = self.device.handle.queue
+        back = [r for r in self.plan.readbacks if r.name not in keep]
         for r in self.plan.readbacks:
-            if r.size:
+            if r.name in keep:
+                encoder.copy_buffer_to_buffer(self.buffers[r.slot], r.offset, self._kept(r), 0, r.size)
+            elif r.size:
                 encoder.copy_buffer_to_buffer(self.buffers[r.slot], r.offset, self.staging, r.target, r.size)
         queue.submit([encoder.finish()])
-        if not any(r.size for r in self.plan.readbacks):
-            return {r.name: np.zeros(r.shape, _NUMPY[r.storage]) for r in self.plan.readbacks}
+        if not any(r.size for r in back):
+            return {r.name: np.zeros(r.shape, _NUMPY[r.storage]) for r in back}
         try:
             self.staging.map_sync("READ")
             data = np.frombuffer(self.staging.read_mapped(copy=True), np.uint8)
@@ -183,7 +188,13 @@ class Prepared:
         except Exception as error:  # wgpu-py: the map fails when the device is gone
             self.device.lost = str(error)
             raise DeviceError(f"The device {self.device.name} was lost while it ran: {error}") from error
-        return {r.name: _view(data, r.target, r.storage, r.shape) for r in self.plan.readbacks}
+        return {r.name: _view(data, r.target, r.storage, r.shape) for r in back}
+
+    def _kept(self, r: Readback) -> Any:
+        if r.name not in self.kept:
+            usage = _usage().STORAGE | _usage().COPY_SRC | _usage().COPY_DST
+            self.kept[r.name] = self.device.handle.create_buffer(size=r.size, usage=usage)
+        return self.kept[r.name]
 
     def keep(self, encoder: Any) -> dict[str, Any]:
         """Copy the outputs to buffers of their own, submit, and return the buffers by output name."""
