@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import onnx_ir as ir
 
 from ..dtypes import Array, value_type
+from ..errors import ModelError
 from .index import Lin, flatten, reshape
 
 if TYPE_CHECKING:
@@ -159,10 +160,12 @@ class View(Tensor):
 
 
 def reshaped(x: Tensor, shape: Sequence[int], node: str = "") -> Tensor:
-    """`x` with another shape of as many elements."""
+    """`x` with another shape of as many elements. Raises ModelError for a shape of more or fewer."""
     shape = tuple(shape)
     if shape == x.shape:
         return x
+    if prod(shape) != x.size:
+        raise ModelError(f"Node {node or x.node!r}: shape {list(x.shape)} cannot become {list(shape)}.")
     old = x.shape
     return View("reshape", x, shape, lambda c: reshape(c, shape, old), node, lambda c: reshape(c, old, shape))
 
