@@ -209,7 +209,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                     }
                 }
             }
-            {
+            if (CHUNK > 1) {
                 let a = vec4<f32>(x1, x2, x3, x4);
                 let b = vec4<f32>(x5, x6, x7, x8);
                 let c4 = vec4<f32>(x9, x10, x11, x12);
@@ -413,29 +413,34 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     store_row(g, m + 7, n, oz, oy, q, 7 < TM, s7a, s7b, s7c, s7d);
 }
 
+// Where row m of a group goes: a channel and, in a transposed convolution, a phase between the strides.
+struct Row { g: i32, c: i32, fz: i32, fy: i32, fx: i32, n: i32, z: i32, y: i32 }
+
 fn store_row(g: i32, m: i32, n: i32, z: i32, y: i32, q: i32, wanted: bool, a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) {
     if (!wanted || m >= u.M) {
         return;
     }
-    store_four(g, m, n, z, y, q, a);
-    store_four(g, m, n, z, y, q + 4, b);
+    let f = m / u.CHANNELS;
+    let row = Row(g, m % u.CHANNELS, f / (FY * FX), (f / FX) % FY, f % FX, n, z, y);
+    store_four(row, q, a);
+    store_four(row, q + 4, b);
     if (TN > 8) {
-        store_four(g, m, n, z, y, q + 8, c);
-        store_four(g, m, n, z, y, q + 12, d);
+        store_four(row, q + 8, c);
+        store_four(row, q + 12, d);
     }
 }
 
-fn store_four(g: i32, m: i32, n: i32, z: i32, y: i32, q: i32, v: vec4<f32>) {
-    if (q < u.OUT_X) {
-        store_out(g, m, n, z, y, q, v.x);
+fn store_four(r: Row, q: i32, v: vec4<f32>) {
+    if (q + 0 < u.OUT_X) {
+        store_out(r.g, r.c, r.fz, r.fy, r.fx, r.n, r.z, r.y, q + 0, v.x);
     }
     if (q + 1 < u.OUT_X) {
-        store_out(g, m, n, z, y, q + 1, v.y);
+        store_out(r.g, r.c, r.fz, r.fy, r.fx, r.n, r.z, r.y, q + 1, v.y);
     }
     if (q + 2 < u.OUT_X) {
-        store_out(g, m, n, z, y, q + 2, v.z);
+        store_out(r.g, r.c, r.fz, r.fy, r.fx, r.n, r.z, r.y, q + 2, v.z);
     }
     if (q + 3 < u.OUT_X) {
-        store_out(g, m, n, z, y, q + 3, v.w);
+        store_out(r.g, r.c, r.fz, r.fy, r.fx, r.n, r.z, r.y, q + 3, v.w);
     }
 }

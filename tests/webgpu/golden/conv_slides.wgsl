@@ -19,9 +19,10 @@ struct Params {
     BLOCKS: i32,
     CHUNKS: i32,
     TURNS: i32,
-    p20: i32,
+    CHANNELS: i32,
     p21: i32,
     p22: i32,
+    p23: i32,
 }
 @group(0) @binding(0) var<uniform> u: Params;
 @group(0) @binding(1) var<storage, read> r0: array<f32>;
@@ -44,6 +45,8 @@ const TN = 16;
 const LANES = 16;
 const CHUNK = 3;
 const PARTIAL = false;
+const FY = 1;
+const FX = 1;
 struct Row_x { t0: i32 }
 fn x_row(g: i32, n: i32, z: i32, y: i32, x: i32) -> Row_x {
     let t0 = g * u.p0 + n * u.p1 + x;
@@ -64,8 +67,8 @@ fn w_at(r: Row_w, c: i32, j: i32) -> f32 {
     let t2 = r1[t1];
     return t2;
 }
-fn store_out(g: i32, m: i32, n: i32, z: i32, y: i32, x: i32, v: f32) {
-    let t0 = g * u.p20 + m * u.p21 + n * u.p22 + x;
+fn store_out(g: i32, c: i32, fz: i32, fy: i32, fx: i32, n: i32, z: i32, y: i32, x: i32, v: f32) {
+    let t0 = c * u.p21 + g * u.p22 + n * u.p23 + x;
     w0[t0] = v;
 }
 // and then conv_slide.wgsl

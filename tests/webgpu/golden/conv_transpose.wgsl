@@ -19,7 +19,7 @@ struct Params {
     BLOCKS: i32,
     CHUNKS: i32,
     TURNS: i32,
-    p20: u32,
+    CHANNELS: i32,
     p21: i32,
     p22: i32,
     p23: i32,
@@ -49,6 +49,8 @@ const TN = 16;
 const LANES = 16;
 const CHUNK = 3;
 const PARTIAL = false;
+const FY = 1;
+const FX = 4;
 struct Row_x { t0: i32 }
 fn x_row(g: i32, n: i32, z: i32, y: i32, x: i32) -> Row_x {
     let t0 = g * u.p0 + n * u.p1 + x;
@@ -69,14 +71,12 @@ fn w_at(r: Row_w, c: i32, j: i32) -> f32 {
     let t2 = r1[t1];
     return t2;
 }
-fn store_out(g: i32, m: i32, n: i32, z: i32, y: i32, x: i32, v: f32) {
-    let t0 = i32(u32(m) / u.p20);
-    let t1 = t0 + x * u.p21 + u.p22;
-    if (t1 < 0 || t1 >= u.p23) {
+fn store_out(g: i32, c: i32, fz: i32, fy: i32, fx: i32, n: i32, z: i32, y: i32, x: i32, v: f32) {
+    let t0 = fx + x * u.p21 + u.p22;
+    if (t0 < 0 || t0 >= u.p23) {
         return;
     }
-    let t2 = i32(u32(m) % u.p20);
-    let t3 = t2 * u.p24 + t0 + g * u.p25 + n * u.p26 + x * u.p21 + u.p27;
-    w0[t3] = v;
+    let t1 = c * u.p24 + fx + g * u.p25 + n * u.p26 + x * u.p21 + u.p27;
+    w0[t1] = v;
 }
 // and then conv_slide.wgsl

@@ -94,6 +94,7 @@ class WebGpuExecutable:
         self._pool = Pool(self.device)
         self._stored: dict[str, Array] = {}
         self._segments: OrderedDict[Any, Segment] = OrderedDict()
+        self._stages = 1  # the most segments that a run had
         self._notes: dict[Note, None] = {}
         self._plan: Plan | None = None
         self._closed = False
@@ -205,7 +206,8 @@ class WebGpuExecutable:
         if found is None:
             with _collection_paused():
                 found = self._segments[key] = self._lower(names, inputs, steps)
-            if len(self._segments) > PLANS_KEPT:
+            self._stages = max(self._stages, stage + 1)
+            if len(self._segments) > PLANS_KEPT * self._stages:
                 self._segments.popitem(last=False)
                 self._forget()
         self._segments.move_to_end(key)
@@ -283,7 +285,8 @@ def _read_by(steps: Iterable[Step]) -> set[str]:
 
 def _stays(r: Readback, read_back: set[str]) -> bool:
     """Whether a tensor stays on the device between segments: nobody reads it here, and it is no shape or axis."""
-    small = ir.DataType(r.dtype).is_integer() and int(np.prod(r.shape, dtype=np.int64)) <= SMALL
+    dtype = ir.DataType(r.dtype)
+    small = (dtype.is_integer() or dtype == ir.DataType.BOOL) and int(np.prod(r.shape, dtype=np.int64)) <= SMALL
     return bool(r.size) and not small and r.name not in read_back
 
 
