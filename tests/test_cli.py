@@ -13,7 +13,7 @@ import pytest
 
 import headrace
 
-from .models import normal, one_node
+from .models import model_of, normal, one_node
 
 
 def headrace_command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -118,3 +118,16 @@ def test_errors_exit_with_2(arguments, model, tmp_path):
     names = {"out": tmp_path / "out", "model": model, "text": tmp_path / "text", "array": tmp_path / "array.npy"}
     done = headrace_command(*(str(a).format(**names) for a in arguments), code=2)
     assert done.stderr.strip()
+
+
+def test_explain_on_webgpu_names_what_leaves_the_device(tmp_path):
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["p"], name="product"),
+        onnx.helper.make_node("NonZero", ["p"], ["y"], name="find"),
+    ]
+    onnx.save(model_of(nodes, {"x": (4, 8)}, ["y"], {"w": normal((8, 8))}, output_dtype=7), tmp_path / "m.onnx")
+    told = json.loads(headrace_command("explain", tmp_path / "m.onnx", "--device", "webgpu", "--json").stdout)
+    assert [n["name"] for n in told["on_device"]["host"]] == ["find"]
+    assert told["on_device"]["dispatches"][0]["nodes"] == ["product"]
+    text = headrace_command("explain", tmp_path / "m.onnx", "--device", "webgpu").stdout
+    assert "Leaves the device" in text and "find [NonZero]" in text

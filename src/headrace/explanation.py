@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx_ir as ir
 from rich.console import Console
 from rich.table import Table
 
 from . import backends
-from .model import Note, load
-from .model.shapes import Dims, bind_dims, infer_shapes, input_dims
-from .profile.flops import NodeCost, node_costs
+from .errors import InputError, UnsupportedNode
+from .model import Model, Note, load
+from .model.shapes import Dims, bind_dims, dims_of, infer_shapes, input_dims
+from .profile.flops import NodeCost, known, node_costs
 
 ASSUMED_SIZE = 128  # of a dimension that is neither fixed nor bound, and not the first
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One dispatch: the kernel, whether it is the variant with tiles in workgroup memory, and what it does."""
+
+    kernel: str
+    shared: bool
+    nodes: tuple[str, ...]
+    flops: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """The plan for a WebGPU device in figures; `host` are the nodes that would leave it, with reasons."""
+
+    adapter: str
+    dispatches: tuple[Work, ...]
+    kernels: int
+    peak_bytes: int
+    bytes_up: int
+    bytes_down: int
+    host: tuple[UnsupportedNode, ...]
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +58,7 @@ class Explanation:
     costs: tuple[NodeCost, ...]
     unknown: int  # nodes whose shapes are not known before a run
     assumed: Mapping[str, tuple[int, ...]]  # shapes of inputs with sizes that were assumed
+    on_device: DeviceWork | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -45,17 +74,50 @@ def explain_model(path: Path, dims: Mapping[str, int], device: str) -> Explanati
     loaded = load(path)
     model = bind_dims(loaded, dims) if dims else loaded
     device = backends.choose_device(device, None, None)
-    executable = backends.executable(model, device, backends.Options())
-    try:
-        notes = tuple(executable.notes)
-    finally:
-        executable.close()
     assumed = {name: _assumed(d) for name, d in input_dims(model).items() if d is not None and None in d}
     shapes = infer_shapes(model, {**input_dims(model), **assumed})
     costs = tuple(node_costs(model, shapes))
+    notes, on_device = _on_webgpu(model, assumed) if device == "webgpu" else (_on_cpu(model), None)
     weights = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
     total = model.graph.num_nodes()
-    return Explanation(str(path), device, total, weights, notes, costs, total - len(costs), assumed)
+    return Explanation(str(path), device, total, weights, notes, costs, total - len(costs), assumed, on_device)
+
+
+def _on_cpu(model: Model) -> tuple[Note, ...]:
+    executable = backends.executable(model, "cpu", backends.Options())
+    try:
+        return tuple(executable.notes)
+    finally:
+        executable.close()
+
+
+def _on_webgpu(model: Model, assumed: Mapping[str, tuple[int, ...]]) -> tuple[tuple[Note, ...], DeviceWork]:
+    """The plan for the adapter that is here, else for a GPU with the default limits."""
+    from .plan import Spec, host_inputs, prepare_graph
+    from .plan.whole import whole_plan
+
+    graph, target = prepare_graph(model), backends.webgpu_target()
+    values: dict[str, Any] = {}
+    for value in model.graph.inputs:
+        name, dims = str(value.name), dims_of(value)
+        shape = assumed.get(name) or known(dims)
+        if shape is None:
+            raise InputError(f"The rank of input {name!r} is not known: the plan cannot be made before a run.")
+        dtype = value.dtype or ir.DataType.FLOAT
+        values[name] = Spec(shape, dtype)
+        if name in host_inputs(graph):
+            values[name] = np.ones(shape, dtype.numpy())
+    whole = whole_plan(graph, values, target)
+    plan = whole.plan
+    work = [
+        Work(plan.kernels[d.kernel].name, bool(plan.kernels[d.kernel].workgroup_bytes), d.nodes, d.flops, d.bytes)
+        for d in plan.dispatches
+    ]
+    bytes_up = sum(u.size for u in plan.uploads), sum(r.size for r in plan.readbacks)
+    on_device = DeviceWork(
+        target.name, tuple(work), len(plan.kernels), plan.peak_bytes, *bytes_up, whole.refused, whole.waiting
+    )
+    return (*model.notes, *whole.notes), on_device
 
 
 def _assumed(dims: Dims) -> tuple[int, ...]:
@@ -77,11 +139,38 @@ def print_explanation(e: Explanation, console: Console, top: int) -> None:
             console.print(f"\n[bold]{title}[/bold]")
         for note in notes:
             console.print(f"  {note.node or 'model'}: {note.text}", highlight=False, markup=False)
+    if e.on_device is not None:
+        _print_device(e.on_device, console, top)
+        return
     if not e.notes:
         console.print(
             "\nNothing was rewritten: no node of this model costs more than it must, as far as the rules know."
         )
     _print_costs(e, console, top, flops)
+
+
+def _print_device(d: DeviceWork, console: Console, top: int) -> None:
+    console.print(
+        f"\n[bold]On {d.adapter}[/bold]: {len(d.dispatches)} dispatches of {d.kernels} kernels in one submit, "
+        f"{d.peak_bytes / 1e6:.1f} MB at the peak; {d.bytes_up / 1e6:.3g} MB up, {d.bytes_down / 1e6:.3g} MB down",
+        highlight=False,
+    )
+    if d.host:
+        console.print(f"\n[bold]Leaves the device[/bold] ({len(d.host)} node(s); {d.waiting} more wait for them)")
+    for node in d.host:
+        console.print(f"  {node}", highlight=False, markup=False)
+    table = Table("kernel", "does the work of", "GFLOP", "MB", title="Heaviest dispatches")
+    for w in sorted(d.dispatches, key=lambda w: (-w.flops, -w.bytes))[:top]:
+        name = f"{w.kernel} (shared tiles)" if w.shared else w.kernel
+        table.add_row(name, _briefly(w.nodes), f"{w.flops / 1e9:.4g}", f"{w.bytes / 1e6:.4g}")
+    console.print(table)
+
+
+def _briefly(nodes: Sequence[str]) -> str:
+    """Paths of nodes, as exporters write them, cut to what tells them apart."""
+    tails = [node.rstrip("/").split("/")[-1] for node in nodes]
+    head = "/".join(nodes[0].rstrip("/").split("/")[-4:]) if nodes else ""
+    return " + ".join([head, *tails[1:4]]) + (f" + {len(tails) - 4} more" if len(tails) > 4 else "")
 
 
 def _print_costs(e: Explanation, console: Console, top: int, flops: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import DeviceError
 from ..model import Model
+from ..target import DEFAULT, Target
 from .base import Executable
 
 DEVICE_OF = {"CPUExecutionProvider": "cpu", "WebGpuExecutionProvider": "webgpu"}
@@ -52,6 +53,20 @@ def _webgpu_devices() -> list[Device]:
     except ImportError:
         return []
     return [Device("webgpu", a.name, a.kind, a.software, a.backend) for a in adapters()]
+
+
+def webgpu_target(adapter: str | None = None) -> Target:
+    """What the adapter that a session would take can do; where there is none, a GPU with WebGPU's default limits."""
+    from .webgpu.device import open_device, release
+
+    try:
+        device = open_device(adapter)
+    except DeviceError:
+        return DEFAULT
+    try:
+        return device.target
+    finally:
+        release(device)
 
 
 def choose_device(device: str, providers: Sequence[Any] | None, adapter: str | None) -> str:

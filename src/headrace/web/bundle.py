@@ -17,13 +17,12 @@ import onnx_ir as ir
 from ..dtypes import Array
 from ..errors import InputError, ModelError, UnsupportedOpError
 from ..feeds import NodeArg, node_arg
-from ..kernels.expr import Tensor
 from ..model import Model, load
 from ..model.load import ModelSource
 from ..model.shapes import bind_dims
-from ..plan import Graph, Kernel, Plan, Spec, Walk, host_inputs, make_plan, prepare_graph, verify_plan
-from ..plan.lower import unsupported
+from ..plan import Graph, Kernel, Plan, Spec, host_inputs, prepare_graph, verify_plan
 from ..plan.plan import INLINE_BYTES
+from ..plan.whole import whole_plan
 from ..target import DEFAULT, Target
 
 FORMAT = 1
@@ -96,14 +95,10 @@ def lower_fully(graph: Graph, specs: Mapping[str, Spec | Array], target: Target,
     Raises:
         UnsupportedOpError: nodes that would have to run on the host.
     """
-    walk = Walk(graph, target)
-    lowered = walk.run(specs)
-    if lowered.refused:
-        nodes = [unsupported(step, reason) for step, reason in lowered.refused]
-        raise UnsupportedOpError(nodes, "A page has no other runtime that could run them.")
-    outputs: dict[str, Tensor | Array] = {str(v.name): walk.lookup(str(v.name)) for v in graph.model.graph.outputs}
-    plan, _ = make_plan(outputs, {n: s for n, s in specs.items() if isinstance(s, Spec)}, target, stored)
-    return plan
+    whole = whole_plan(graph, specs, target, stored)
+    if whole.refused:
+        raise UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
+    return whole.plan
 
 
 def _shape(arg: NodeArg, shapes: Shapes) -> tuple[int, ...]:
