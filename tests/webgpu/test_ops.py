@@ -119,6 +119,8 @@ ROWS = [
     row("Einsum", [normal(2, 3, 4), normal(4)], equation="...j,j->..."),
     row("Einsum", [normal(3, 4), normal(5, 6)], equation="ij,kl->jl"),
     row("Einsum", [ints(-9, 9, 3, 4, dtype=np.int32), ints(-9, 9, 4, 2, dtype=np.int32)], equation="ij,jk->ik"),
+    row("MatMul", [ints(-99, 99, 2, 5, 300, dtype=np.int32), ints(-99, 99, 300, 4, dtype=np.int32)]),
+    row("Pad", [normal(0, 4), const(1, 0, 2, 0)]),
     # quantised
     row("MatMulInteger", [ints(0, 255, 9, 700, dtype=np.uint8), ints(-128, 127, 700, 5, dtype=np.int8)]),
     row("QuantizeLinear", [normal(4, 60), const(0.02, 0.05, 0.1, 0.3, dtype=np.float32)], axis=0),

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..kernels.expr import Map, Tensor, View, expanded, reshaped, transposed
 from .matmul import product
-from .quantize import integer_product
 from .reduce import SUM, reduced
 from .registry import Call, Refuse, op
 
@@ -76,8 +75,7 @@ def _contract(
         return Map("{0} * {1}", parts, a.dtype, call.node), labels
     x = _arranged(a, left, [batch, rows, summed], sizes, call.node)
     y = _arranged(b, right, [batch, summed, columns], sizes, call.node)
-    z = product(call, x, y, a.dtype) if a.type == "f32" else integer_product(call, x, y, a.dtype)
-    return reshaped(z, shape, call.node), labels
+    return reshaped(product(call, x, y, a.dtype), shape, call.node), labels
 
 
 @op("Einsum", since=12, dtypes="float, int, uint")

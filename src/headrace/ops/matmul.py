@@ -13,8 +13,8 @@ from ..kernels.index import unflatten, variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from ..target import Target
 from .fft_basis import dft_product
+from .integer_product import integer_product
 from .registry import Call, Refuse, broadcast, op
-
 
 SHARED_TILE, SHARED_BYTES = 64, 16 * (65 + 64) * 4
 
@@ -82,6 +82,8 @@ class MatMul(Template):
 
 def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:
     """numpy's matmul of two lazy tensors, vectors and broadcasting included."""
+    if a.type != "f32":
+        return integer_product(call, a, b, dtype)
     if len(a.shape) == 1:
         return _drop(call, product(call, reshaped(a, (1, *a.shape)), b, dtype), -2 if len(b.shape) > 1 else -1)
     if len(b.shape) == 1:
@@ -114,20 +116,18 @@ def floats_only(x: Tensor, name: str) -> None:
         raise Refuse(f"{name} has no kernel for {x.dtype.name.lower()}")
 
 
-@op("MatMul")
+@op("MatMul", dtypes="float, int, uint")
 def matmul(call: Call) -> Tensor:
     """Batched, broadcast, and with vectors on either side."""
     a, b = call.x(0), call.x(1)
-    floats_only(a, "MatMul")
-    by_fft = dft_product(call, a, b)
+    by_fft = dft_product(call, a, b) if a.type == "f32" else None
     return product(call, a, b, a.dtype) if by_fft is None else by_fft
 
 
-@op("Gemm")
+@op("Gemm", dtypes="float, int, uint")
 def gemm(call: Call) -> Tensor:
     """alpha * A' * B' + beta * C."""
     a, b = call.x(0), call.x(1)
-    floats_only(a, "Gemm")
     a = transposed(a, (1, 0), call.node) if call.attr("transA", 0) else a
     b = transposed(b, (1, 0), call.node) if call.attr("transB", 0) else b
     y = _scaled(call, product(call, a, b, a.dtype), float(call.attr("alpha", 1.0)))
@@ -140,4 +140,6 @@ def gemm(call: Call) -> Tensor:
 def _scaled(call: Call, x: Tensor, factor: float) -> Tensor:
     if factor == 1.0:
         return x
+    if x.type != "f32" and factor % 1:
+        raise Refuse(f"integers times {factor}")
     return Map("{0} * {1}", broadcast([x, Fill(factor, (), x.dtype)], call.node), x.dtype, call.node)

@@ -260,10 +260,14 @@ def pad(call: Call) -> Tensor:
     before, after = [0] * rank, [0] * rank
     for i, a in enumerate(axes):
         before[a], after[a] = pads[i], pads[i + len(axes)]
+    shape = [b + n + a for b, n, a in zip(before, x.shape, after, strict=True)]
     if mode == "constant":
         value = call.x(2) if call.has(2) else Fill(call.attr("value", 0.0) if x.type == "f32" else 0, (), x.dtype)
+        if not x.size:
+            return expanded(reshaped(value, (), call.node), shape, call.node)
         return Pad(x, reshaped(value, (), call.node), before, after, call.node) if any(before + after) else x
-    shape = [b + n + a for b, n, a in zip(before, x.shape, after, strict=True)]
+    if not x.size:
+        raise Refuse(f"{mode} padding of no elements")
     return Folded(x, before, shape, mode, call.node)
 
 
