@@ -169,6 +169,31 @@ def test_sorting_puts_nan_first():
     np.testing.assert_array_equal(values[:, 1:], -np.sort(-np.nan_to_num(x, nan=-99), 1)[:, :3])
 
 
+@pytest.mark.parametrize("attributes", [{}, {"is_causal": 1}, {"softcap": 3.0}])
+def test_attention_is_one_kernel(attributes):
+    shapes = {"q": (2, 4, 9, 16), "k": (2, 2, 11, 16), "v": (2, 2, 11, 16), "m": (9, 11)}
+    feeds = {n: normal(*s) for n, s in shapes.items()}
+    values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in shapes.items()]
+    node = helper.make_node("Attention", list(shapes), ["y"], **attributes)
+    graph = helper.make_graph([node], "test", values, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with headrace.InferenceSession(model, device="webgpu", fallback=False) as session:
+            got = session.run(None, feeds)[0]
+            assert len(session.plan.dispatches) == 1
+    q, k, v, mask = (a.astype(np.float64) for a in feeds.values())
+    k, v = np.repeat(k, 2, 1), np.repeat(v, 2, 1)
+    scores = q @ k.swapaxes(2, 3) / 4
+    if cap := attributes.get("softcap"):
+        scores = cap * np.tanh(scores / cap)
+    scores = scores + mask
+    if attributes.get("is_causal"):
+        scores = np.where(np.tri(9, 11, dtype=bool), scores, -np.inf)
+    p = np.exp(scores - scores.max(3, keepdims=True))
+    agree(got, p / p.sum(3, keepdims=True) @ v)
+
+
 @pytest.mark.parametrize(("op", "inputs", "opset", "outputs", "attributes"), ROWS)
 def test_against_the_reference(op, inputs, opset, outputs, attributes):
     got, want = evaluated(op, inputs, opset, outputs, **attributes)

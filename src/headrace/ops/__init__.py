@@ -46,6 +46,7 @@ Then import the module below, and run `python -m headrace.ops.document > docs/op
 from . import (
     arg,
     attention,
+    attention_op,
     bits,
     blocks,
     conv,
@@ -83,6 +84,7 @@ __all__ = [
     "Refuse",
     "arg",
     "attention",
+    "attention_op",
     "bits",
     "blocks",
     "conv",

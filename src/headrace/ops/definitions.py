@@ -9,7 +9,6 @@ from .registry import Call, Refuse, op
 NOTE = "by its definition in ONNX"
 
 
-@op("Attention", since=23, note=NOTE)
 @op("LinearAttention", "CausalConvWithState", since=27, note=NOTE)
 @op("FlexAttention", domain="ai.onnx.preview", since=1, note=NOTE)
 @op("RotaryEmbedding", since=23, note=NOTE)
