@@ -295,15 +295,18 @@ class OverlapAdd(Template):
     name = "overlap_add"
 
     def build(self, b: Build) -> Launch:
-        signal, k, f = variable("b", self.batch), variable("k", self.length), variable("f", self.frames)
-        b.read("x", 0, (k, signal * self.frames + f), ("b", "k", "f"))
+        signal, k, f = variable("b", self.batch), variable("k", self.length), variable("f", self.frames, 1)
+        b.read("x", 0, (k, signal * self.frames + f), ("b", "k"), ("f",), any_map=True)
         b.read("window", 1, (variable("k", self.taps),), ("k",))
         first = self.begin // self.stride
         count = ceil_div(self.size + self.begin, self.stride) - first
-        threads = ceil_div(self.stride, 16) * self.batch * count
+        threads = ceil_div(self.stride, 16) * self.batch * ceil_div(count, 4)
         groups = spread(ceil_div(threads, 64), b.target.workgroups)
         b.store("store_out", ["b", "o"], [(signal, variable("o", self.size))], [("v", "f32")])
-        b.text.uniform(FIRST=first, COUNT=count, BATCH=self.batch, STRIDE=self.stride, FRAMES=self.frames)
+        b.text.const(WRAPS=self.taps > self.length)
+        b.text.uniform(
+            FIRST=first, QUARTERS=ceil_div(count, 4), BATCH=self.batch, STRIDE=self.stride, FRAMES=self.frames
+        )
         b.text.uniform(BEGIN=self.begin, TAPS=self.taps, LENGTH=self.length, OUT=self.size, GROUPS_X=groups[0])
         b.text.uniform_as("SIZE", "u32", threads)
         flops = 2 * self.batch * self.size * ceil_div(self.taps, self.stride)

@@ -56,13 +56,14 @@ def analysed(call: Call, frames: Tensor, basis: DftBasis) -> Tensor:
 def synthesised(call: Call, rows: Tensor, basis: DftBasis) -> Tensor | None:
     """Rows [rows, count] times the basis, without its window: [n, count]. None if too many rows share a bin."""
     inner = np.where((basis.bins == 0) | (2 * basis.bins == basis.n), 1.0, 0.5)
-    parts = [_part(call, rows, basis, v * inner) for v in (basis.coefficients.real, basis.coefficients.imag)]
+    c = basis.coefficients
+    parts = [_part(call, rows, basis, v * inner, i == 1) for i, v in enumerate((c.real, c.imag))]
     if parts[0] is None or parts[1] is None:
         return None
     return synthesise(call, Parts(parts[0], parts[1]), basis.n)
 
 
-def _part(call: Call, rows: Tensor, basis: DftBasis, scale: npt.NDArray[np.float64]) -> Tensor | None:
+def _part(call: Call, rows: Tensor, basis: DftBasis, scale: npt.NDArray[np.float64], imaginary: bool) -> Tensor | None:
     """One part of the spectrum [n // 2 + 1, count]: for each bin, the rows that carry it times their coefficients."""
     shape = (basis.n // 2 + 1, rows.shape[1])
     layers: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]] = []
@@ -71,7 +72,7 @@ def _part(call: Call, rows: Tensor, basis: DftBasis, scale: npt.NDArray[np.float
         _, first = np.unique(basis.bins[left], return_index=True)
         index, factor = np.full(shape[0], -1), np.zeros(shape[0])
         index[basis.bins[left[first]]], factor[basis.bins[left[first]]] = left[first], scale[left[first]]
-        layers.append((_filled(index, rows.shape[0]), factor))
+        layers.append((_filled(index, rows.shape[0]), _at_edges(factor, basis.n) if imaginary else factor))
         left = np.delete(left, first)
     if len(layers) > LAYERS:
         return None
@@ -82,6 +83,15 @@ def _part(call: Call, rows: Tensor, basis: DftBasis, scale: npt.NDArray[np.float
     text = " + ".join(f"{{{i}}} * {{{i + len(layers)}}}" for i in range(len(layers)))
     total = Map(text, [*taken, *scales], FLOAT, call.node, 2 * len(layers))
     return Stored(total, call.node) if len(layers) > 1 else total
+
+
+def _at_edges(factor: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.float64]:
+    """Factors of imaginary parts, which count for nothing in the first and the last bin: the neighbours' there, so that
+    equal factors are one number."""
+    factor[0] = factor[1]
+    if n % 2 == 0:
+        factor[-1] = factor[-2]
+    return factor
 
 
 def _filled(index: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64]:

@@ -92,11 +92,9 @@ fn load(at: At, r: i32) -> vec2<f32> {
     if (HERMITIAN) {
         // Half of a Hermitian spectrum, as that of the complex signal whose parts are the even and the odd samples.
         let y = vec2<f32>(re_at(at.re, u.N - k), -im_at(at.im, u.N - k));
-        let edge = select(1.0, 0.0, k == 0); // imaginary parts of the first and the last bin count for nothing
-        let s = x + y;
-        let d = x - y;
-        let e = times(vec2<f32>(d.x, d.y * edge), vec2<f32>(f(0, k), f(1, k)));
-        return vec2<f32>(s.x - e.y, s.y * edge + e.x);
+        let edge = k == 0; // imaginary parts of the first and the last bin count for nothing
+        let e = times(vec2<f32>(x.x - y.x, select(x.y - y.y, 0.0, edge)), vec2<f32>(f(0, k), f(1, k)));
+        return vec2<f32>(x.x + y.x - e.y, select(x.y + y.y, 0.0, edge) + e.x);
     }
     if (TIMES) {
         return times(x, vec2<f32>(f(0, k), f(1, k)));

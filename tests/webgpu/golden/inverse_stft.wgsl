@@ -7,10 +7,11 @@ struct Params {
     p5: i32,
     p6: i32,
     p7: i32,
-    p8: i32,
+    p8: f32,
     p9: i32,
     p10: i32,
     p11: i32,
+    p12: i32,
     N: i32,
     S: i32,
     M: i32,
@@ -23,8 +24,7 @@ struct Params {
 @group(0) @binding(1) var<storage, read> r0: array<f32>;
 @group(0) @binding(2) var<storage, read> r1: array<f32>;
 @group(0) @binding(3) var<storage, read> r2: array<f32>;
-@group(0) @binding(4) var<storage, read> r3: array<f32>;
-@group(0) @binding(5) var<storage, read_write> w0: array<f32>;
+@group(0) @binding(4) var<storage, read_write> w0: array<f32>;
 const SIGN = 1.0;
 const HERMITIAN = true;
 const TIMES = false;
@@ -52,22 +52,21 @@ fn im_row(t: i32) -> Row_im {
 fn im_at(r: Row_im, k: i32) -> f32 {
     let t3 = r.t2 + k * u.p7;
     let t4 = r0[t3];
-    let t5 = r1[k];
-    let t6 = t4 * t5;
-    return t6;
+    let t5 = t4 * u.p8;
+    return t5;
 }
 fn w(c: i32, k: i32) -> f32 {
-    let t0 = c * u.p8 + k;
-    let t1 = r2[t0];
+    let t0 = c * u.p9 + k;
+    let t1 = r1[t0];
     return t1;
 }
 fn f(c: i32, k: i32) -> f32 {
-    let t0 = c * u.p9 + k;
-    let t1 = r3[t0];
+    let t0 = c * u.p10 + k;
+    let t1 = r2[t0];
     return t1;
 }
 fn store_out(k: i32, c: i32, t: i32, v: f32) {
-    let t0 = c * u.p10 + k * u.p11 + t;
+    let t0 = c * u.p11 + k * u.p12 + t;
     w0[t0] = v;
 }
 fn turn(a: vec2<f32>) -> vec2<f32> {
@@ -145,11 +144,9 @@ fn load(at: At, r: i32) -> vec2<f32> {
     if (HERMITIAN) {
         // Half of a Hermitian spectrum, as that of the complex signal whose parts are the even and the odd samples.
         let y = vec2<f32>(re_at(at.re, u.N - k), -im_at(at.im, u.N - k));
-        let edge = select(1.0, 0.0, k == 0); // imaginary parts of the first and the last bin count for nothing
-        let s = x + y;
-        let d = x - y;
-        let e = times(vec2<f32>(d.x, d.y * edge), vec2<f32>(f(0, k), f(1, k)));
-        return vec2<f32>(s.x - e.y, s.y * edge + e.x);
+        let edge = k == 0; // imaginary parts of the first and the last bin count for nothing
+        let e = times(vec2<f32>(x.x - y.x, select(x.y - y.y, 0.0, edge)), vec2<f32>(f(0, k), f(1, k)));
+        return vec2<f32>(x.x + y.x - e.y, select(x.y + y.y, 0.0, edge) + e.x);
     }
     if (TIMES) {
         return times(x, vec2<f32>(f(0, k), f(1, k)));

@@ -3,7 +3,7 @@ struct Params {
     p1: i32,
     p2: i32,
     FIRST: i32,
-    COUNT: i32,
+    QUARTERS: i32,
     BATCH: i32,
     STRIDE: i32,
     FRAMES: i32,
@@ -18,10 +18,16 @@ struct Params {
 @group(0) @binding(1) var<storage, read> r0: array<f32>;
 @group(0) @binding(2) var<storage, read> r1: array<f32>;
 @group(0) @binding(3) var<storage, read_write> w0: array<f32>;
-fn x(b: i32, k: i32, f: i32) -> f32 {
-    let t0 = b * u.p0 + f + k * u.p1;
-    let t1 = r0[t0];
-    return t1;
+const WRAPS = false;
+struct Row_x { t0: i32 }
+fn x_row(b: i32, k: i32) -> Row_x {
+    let t0 = b * u.p0 + k * u.p1;
+    return Row_x(t0);
+}
+fn x_at(r: Row_x, f: i32) -> f32 {
+    let t1 = r.t0 + f;
+    let t2 = r0[t1];
+    return t2;
 }
 fn window(k: i32) -> f32 {
     let t0 = r1[k];
