@@ -1,5 +1,5 @@
-"""One launch as several dispatches: where a dimension has more workgroups than a device allows, or where it would run so
-long that a driver takes the device for hung."""
+"""One launch as several dispatches: where a dimension has more workgroups than a device allows, or where it would run
+so long that a driver takes the device for hung."""
 
 from __future__ import annotations
 
