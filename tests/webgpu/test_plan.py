@@ -162,3 +162,26 @@ def test_two_processes_make_the_same_plan() -> None:
 def test_the_helper_notices_a_wrong_answer() -> None:
     with pytest.raises(AssertionError):
         agree(np.zeros(3, np.float32), np.ones(3))
+
+
+def test_riders_leave_a_kernel_that_has_too_many_buffers(run) -> None:
+    """One kernel could store all three outputs, but they read and write nine buffers: the order must hold even so."""
+    names = list("abcdef")
+    nodes = [
+        helper.make_node("Div", ["a", "b"], ["base"]),
+        helper.make_node("Mul", ["base", "c"], ["p"]),
+        helper.make_node("Sub", ["p", "d"], ["left"]),
+        helper.make_node("Mul", ["base", "e"], ["q"]),
+        helper.make_node("Sub", ["q", "f"], ["right"]),
+        helper.make_node("Mul", ["left", "right"], ["both"]),
+        helper.make_node("Add", ["both", "base"], ["last"]),
+    ]
+    rng = np.random.default_rng(0)
+    feeds = {n: rng.uniform(0.5, 2, (7, 33)).astype(np.float32) for n in names}
+    outputs = ["base", "left", "right", "last"]
+    got = run(model(nodes, {n: (7, 33) for n in names}, outputs), feeds)
+    a, b, c, d, e, f = (feeds[n].astype(np.float64) for n in names)
+    base = a / b
+    left, right = base * c - d, base * e - f
+    for g, want in zip(got, [base, left, right, left * right + base], strict=True):
+        assert np.abs(g - want).max() <= 1e-5 * np.abs(want).max()

@@ -108,6 +108,7 @@ class Fuser:
         self._epilogues: dict[int, Result | None] = {}
         self._costs: dict[int, int] = {}
         self._forced: set[int] = set()
+        self._grounded: set[int] = set()  # tensors that may not ride: the kernel they rode with was too full
         self._bound: set[int] = set()  # results that a kernel computes inside itself
 
     def run(self, outputs: Sequence[Tensor]) -> list[Group]:
@@ -133,7 +134,14 @@ class Fuser:
                     self._demand(r)
                 groups.append(self._group(list(x.heavy.results), x.heavy, {r.serial: () for r in x.heavy.results}))
             elif not self._ride(x):
-                groups.append(self._single(x))
+                try:
+                    groups.append(self._single(x))
+                except _TooFull:  # begin again without the last rider: what it reads must come before this kernel
+                    rider, _ = self._riders[x.serial].pop()
+                    self._grounded.add(rider.serial)
+                    for y in (x, rider):
+                        done.discard(y.serial)
+                        heapq.heappush(self._heap, (-y.serial, y))
         groups.reverse()
         return groups
 
@@ -221,7 +229,9 @@ class Fuser:
     def _ride(self, x: Tensor) -> bool:
         """Let the kernel that stores the newest tensor under `x` store `x` too, where everything else is there by
         then."""
-        if isinstance(x, Result) or x.serial in self._riders or self._epilogue(x) is not None:
+        if isinstance(x, Result) or x.serial in self._grounded or self._riders.get(x.serial):
+            return False
+        if self._epilogue(x) is not None:
             return False
         cone = self._cone(x)
         leaves = [y for y in cone.leaves.values() if not isinstance(y, Buffer)]
@@ -339,6 +349,8 @@ class Fuser:
                 again = True
         if len(text.reads) + len(text.writes) > self.target.storage_buffers:
             again = True
+            if self._riders.get(roots[0].serial):
+                raise _TooFull
             self._relieve([*roots, *inputs], hidden, heavy)
         return Group(heavy, roots, text, launch), again
 
@@ -382,6 +394,10 @@ class Fuser:
             else:
                 stack += y.inputs
         return found
+
+
+class _TooFull(Exception):
+    """A kernel with riders needs more storage buffers than there are."""
 
 
 class _Stored:
