@@ -21,6 +21,7 @@ class Target:
     workgroup_bytes: int = 16384
     offset_align: int = 256
     gflops: float = 0.0  # measured peak, 0 when unknown
+    dft_tolerance: float | None = None  # how far a weight may be from a DFT basis; None: rounding of its dtype
     peak_seconds: float = 0.5  # a dispatch predicted to take longer is split
 
 

@@ -102,4 +102,5 @@ def executable(model: Model, device: str, options: Options) -> Executable:
         host_nodes=options.host_nodes,
         adapter=options.adapter,
         threads=options.threads,
+        dft_tolerance=options.dft_tolerance,
     )

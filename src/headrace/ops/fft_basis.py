@@ -25,7 +25,7 @@ def basis_of(call: Call, i: int, side: str, dense_flops: float, rows: Array) -> 
     name = call.name_of(value) if value is not None else None
     if name is None or rows.dtype.kind != "f" or min(rows.shape) < 8 or not pays(min(rows.shape), dense_flops):
         return None
-    found = remembered(call, f"{name}|dft {side}", lambda: recognise(rows, _stored(rows)))
+    found = remembered(call, f"{name}|dft {side}", lambda: recognise(rows, _stored(rows), call.target.dft_tolerance))
     return found if isinstance(found, DftBasis) and pays(found.n, dense_flops) else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,16 +82,16 @@ class WebGpuExecutable:
         host_nodes: Iterable[str] = (),
         adapter: str | None = None,
         threads: int | None = None,
+        dft_tolerance: float | None = None,
     ) -> None:
+        self._tolerance = dft_tolerance
         self.fallback, self.host_nodes, self.threads = fallback, tuple(host_nodes), threads
-        self.device = open_device(adapter)
-        if self.device.target.software:
-            warnings.warn(
-                f"WebGPU runs on a software adapter ({self.device.name}): right, but slower than device='cpu'.",
-                stacklevel=4,
-            )
         self._graph = prepare_graph(model)
         self._host_inputs = host_inputs(self._graph)
+        self.device = open_device(adapter)
+        self._release = weakref.finalize(self, release, self.device)  # a session that is dropped unclosed keeps nothing
+        self._release.atexit = False
+        _warn_if_software(self.device)
         self._pool = Pool(self.device)
         self._stored: dict[str, Array] = {}
         self._segments: OrderedDict[Any, Segment] = OrderedDict()
@@ -136,7 +137,7 @@ class WebGpuExecutable:
                 self._segments.clear()
                 self._pool.drop()
                 self._stored.clear()
-                release(self.device)
+                self._release()
 
     def _run(self, names: list[str], values: dict[str, Any], keep: bool) -> dict[str, Any]:
         done: dict[str, Any] = {}
@@ -235,7 +236,8 @@ class WebGpuExecutable:
         return result
 
     def _lower(self, names: Sequence[str], inputs: Mapping[str, Spec | Array], steps: list[Step] | None) -> Segment:
-        walk = Walk(self._graph, self.device.target, self.host_nodes)
+        target = replace(self.device.target, dft_tolerance=self._tolerance)
+        walk = Walk(self._graph, target, self.host_nodes)
         try:
             lowered = walk.run(inputs, steps)
         except Refuse as reason:
@@ -252,7 +254,7 @@ class WebGpuExecutable:
             if n in lowered.values and n not in inputs:
                 outputs[n] = lowered.values[n]
         specs = {n: v for n, v in inputs.items() if isinstance(v, Spec)}
-        plan, notes = make_plan(outputs, specs, self.device.target, self._stored)
+        plan, notes = make_plan(outputs, specs, target, self._stored)
         if host:
             plan = replace(plan, host_steps=tuple(h.described(set(names)) for h in host))
         self._notes.update(dict.fromkeys([*lowered.notes, *notes]))
@@ -288,6 +290,12 @@ def _stays(r: Readback, read_back: set[str]) -> bool:
     dtype = ir.DataType(r.dtype)
     small = (dtype.is_integer() or dtype == ir.DataType.BOOL) and int(np.prod(r.shape, dtype=np.int64)) <= SMALL
     return bool(r.size) and not small and r.name not in read_back
+
+
+def _warn_if_software(device: Device) -> None:
+    if device.target.software:
+        text = f"WebGPU runs on a software adapter ({device.name}): right, but slower than device='cpu'."
+        warnings.warn(text, stacklevel=5)
 
 
 @contextlib.contextmanager
