@@ -179,7 +179,7 @@ def test_riders_leave_a_kernel_that_has_too_many_buffers(run) -> None:
     rng = np.random.default_rng(0)
     feeds = {n: rng.uniform(0.5, 2, (7, 33)).astype(np.float32) for n in names}
     outputs = ["base", "left", "right", "last"]
-    got = run(model(nodes, {n: (7, 33) for n in names}, outputs), feeds)
+    got = run(model(nodes, dict.fromkeys(names, (7, 33)), outputs), feeds)
     a, b, c, d, e, f = (feeds[n].astype(np.float64) for n in names)
     base = a / b
     left, right = base * c - d, base * e - f

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from onnx import helper
+from tests import oracle
+from tests.models import model_of, normal, one_node
 
 from headrace.backends.webgpu import WebGpuExecutable
 from headrace.model import load
-
-from tests import oracle
-from tests.models import model_of, normal, one_node
 
 pytestmark = pytest.mark.webgpu
 
