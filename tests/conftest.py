@@ -1,0 +1,35 @@
+"""Every kernel that a test compiles is remembered, so that the last test can give them all to the other compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+KERNELS: dict[str, tuple[str, ...]] = {}  # WGSL -> the features that it requires
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remember_kernels() -> Iterator[None]:
+    from headrace.backends.webgpu import player
+
+    original = player.pipeline
+
+    def pipeline(device: Any, kernel: Any) -> Any:
+        KERNELS.setdefault(kernel.wgsl, kernel.requires)
+        return original(device, kernel)
+
+    player.pipeline = pipeline
+    yield
+    player.pipeline = original
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: "tests/tint/" in str(item.path))  # stable: all others keep their order
+
+
+@pytest.fixture(scope="session")
+def kernels() -> dict[str, tuple[str, ...]]:
+    """All kernels of this run so far, by their text."""
+    return KERNELS

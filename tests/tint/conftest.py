@@ -1,0 +1,3 @@
+from tests.browser.chromium import browser, page, site
+
+__all__ = ["browser", "page", "site"]
