@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from conftest import agree, model
 from onnx import helper
 
+from conftest import agree, model
 from headrace.errors import DeviceError
 from headrace.kernels.index import flatten, reshape, unflatten, variable
 from headrace.plan import Plan, Spec, Walk, host_inputs, make_plan, prepare_graph, verify_plan

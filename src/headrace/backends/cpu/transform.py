@@ -11,7 +11,7 @@ import scipy.fft
 
 from ...rules.dft import DftBasis
 
-BLOCK_SAMPLES = 1 << 18  # of a block of frames: its spectrum and samples stay in the second-level cache
+BLOCK_SAMPLES = 1 << 19  # of a block of frames: its spectrum and samples stay in the second-level cache
 
 Array = npt.NDArray[Any]
 Index = slice | npt.NDArray[np.int64]
