@@ -98,9 +98,9 @@ def main() -> None:
         for name, path, feeds in models(arguments[1:], Path(folder)):
             rows.append({"case": name, **bench(arguments[0], path, feeds, adapter)})
             if "--json" not in sys.argv:
-                r = rows[-1]
-                print(f"{name}: headrace {r['headrace']:.1f} ms, onnxruntime-webgpu {r['onnxruntime-webgpu']:.1f} ms, "
-                      f"{r['onnxruntime-webgpu'] / r['headrace']:.2g} times faster, error {r['error']:.1e}", flush=True)  # fmt: skip
+                ours, theirs, error = (rows[-1][k] for k in ("headrace", "onnxruntime-webgpu", "error"))
+                times = f"headrace {ours:.1f} ms, onnxruntime-webgpu {theirs:.1f} ms, {theirs / ours:.2g} times faster"
+                print(f"{name}: {times}, error {error:.1e}", flush=True)
     if "--json" in sys.argv:
         print(json.dumps(rows))
 
