@@ -201,3 +201,12 @@ def test_the_helper_fails_on_a_wrong_answer():
     for wrong in (want * (1 + 1e-5), want[:2], np.where(want == want.max(), np.nan, want)):
         with pytest.raises(AssertionError):
             oracle.assert_close(wrong.astype(np.float32), want)
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_kernel_under_the_stride_with_auto_pad_stays(auto_pad):
+    """ONNX Runtime gives fewer places than size times stride: a rewrite would change the shape."""
+    w = normal((800, 1, 400))
+    model = one_node("ConvTranspose", (1, 800, 300), w, strides=[403], auto_pad=auto_pad)
+    with headrace.InferenceSession(model, device="cpu") as session:
+        assert [n.refused for n in session.notes] == [True] and "runtimes differ" in session.notes[0].text

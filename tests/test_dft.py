@@ -316,3 +316,21 @@ def test_any_basis_is_found_and_exact(n, stride, delay, seed, real_only):
     step = OverlapAdd(Transform.of(found, np.dtype(np.float32)), stride, 0, 0)
     got = step([x], Workers(1))[0]
     oracle.assert_close(got, dense_transpose(x, weight, stride, 0, 36 * stride + n), 4 * len(weight))
+
+
+@pytest.mark.parametrize("inputs", [("x", "step", "window"), ("x", "step", "", "length")])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_stft_of_no_signal(inputs, parts):
+    x = np.zeros((0, 64, parts), np.float32)
+    given = {"step": np.int64(4), "window": np.ones(16, np.float32), "length": np.int64(16)}
+    nodes = [onnx.helper.make_node("STFT", list(inputs), ["y"], onesided=0)]
+    model = model_of(nodes, {"x": ("batch", 64, parts)}, ["y"], {n: given[n] for n in inputs if n in given})
+    assert run(model, x)[0].shape == (0, 13, 16, 2)
+    assert run(model, np.ones((2, 64, parts), np.float32))[0].shape == (2, 13, 16, 2)
+
+
+def test_framed_transform_of_no_signal(monkeypatch):
+    monkeypatch.setattr("headrace.rules.cost.fft_ms", lambda *_: 1e-9)
+    w = rows(N).astype(np.float32)[:, None]
+    got, notes = run(one_node("Conv", ("batch", 1, 2048), w, strides=[128]), np.zeros((0, 1, 2048), np.float32))
+    assert notes and got.shape == (0, len(w), 13)

@@ -308,3 +308,61 @@ def test_opsets(opset):
 
     want = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     oracle.assert_close(got, want.astype(np.float64), 256)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
+def test_fed_constants_of_any_rank(shape, dtype):
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    w = normal(shape).astype(dtype)
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["w"], ["y"])], "g",
+        [helper.make_tensor_value_info("w", element, shape)],
+        [helper.make_tensor_value_info("y", element, None)],
+        [numpy_helper.from_array(w, "w")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with headrace.InferenceSession(model, device="cpu") as session:
+        for k in (0, 1, 2, 3, 1, 0, 5, 6, 7):
+            fed = (w + np.array(k, dtype)).astype(dtype)
+            np.testing.assert_array_equal(session.run(None, {"w": fed})[0], fed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threads": 10**6}, {"threads": 0}, {"threads": 2.0}, {"adapter": 3}, {"host_nodes": "name"}, {"host_nodes": None},
+        {"dft_tolerance": -1}, {"dft_tolerance": float("nan")}, {"dft_tolerance": "a"},
+    ],
+)  # fmt: skip
+def test_options_out_of_range(options):
+    with pytest.raises(headrace.InputError, match=next(iter(options))):
+        headrace.InferenceSession(add_model(), **options)
+
+
+@pytest.mark.parametrize("names", ["y", 1, [1], [None], ["z"]])
+def test_output_names_that_are_none(names):
+    with headrace.InferenceSession(add_model(), device="cpu") as session, pytest.raises(headrace.InputError):
+        session.run(names, {"x": normal((2, 3))})
+
+
+def test_output_names_from_an_iterator():
+    with headrace.InferenceSession(add_model(), device="cpu") as session:
+        assert len(session.run(iter(["y", "y"]), {"x": normal((2, 3))})) == 2
+
+
+def test_an_error_survives_pickling():
+    import pickle
+
+    error = headrace.UnsupportedOpError([headrace.UnsupportedNode("n", "Op", "", "no kernel")], "a hint")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_a_dtype_without_a_kernel_names_its_node():
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], name="up")
+    value = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, s) for n, s in (("x", (1, 2, 3)), ("y", None))]
+    graph = helper.make_graph([node], "g", value[:1], value[1:], [numpy_helper.from_array(np.ones((2, 1, 2)), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(headrace.UnsupportedOpError) as raised:
+        headrace.InferenceSession(model, device="cpu")
+    assert [(n.name, n.op_type) for n in raised.value.nodes] == [("up", "ConvTranspose")]

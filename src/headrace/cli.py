@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 import warnings
@@ -237,7 +238,7 @@ def _shapes(items: Sequence[str] | None) -> list[dict[str, tuple[int, ...]]] | N
     for item in items or ():
         name, _, text = item.partition("=")
         parts = text.split(",") if text else []
-        if not parts or not all(p.strip().isdigit() for p in parts):
+        if not parts or not all(_is_number(p.strip()) for p in parts):
             raise InputError(f"A shape is given as NAME=1,3,224,224, not {item!r}.")
         if not sizes or name in sizes[-1]:
             sizes.append({})
@@ -264,6 +265,8 @@ def bench(
 
     Example: headrace bench model.onnx --against onnxruntime --dim batch=1
     """
+    if not 0 < seconds < math.inf:
+        raise InputError(f"--seconds is a positive number, not {seconds}.")
     peers = [p.strip() for p in against.split(",") if p.strip()] if against is not None else None
     results: list[Result] = []
     with _busy("timing") as progress:
@@ -331,10 +334,14 @@ def _dims(items: Sequence[str] | None) -> dict[str, int]:
     dims = {}
     for item in items or ():
         name, _, size = item.partition("=")
-        if not size.isdigit() or int(size) < 1:
+        if not _is_number(size) or int(size) < 1:
             raise InputError(f"A dimension is given as NAME=SIZE with a positive size, not {item!r}.")
         dims[name] = int(size)
     return dims
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 class _busy:
@@ -360,7 +367,7 @@ def main() -> None:
     try:
         app(prog_name="headrace")
     except HeadraceError as error:
-        errors.print(f"error: {error}", style="red", highlight=False, markup=False)
+        errors.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -32,12 +32,12 @@ class UnsupportedOpError(HeadraceError):
     """The model holds nodes that cannot run here. `nodes` lists all of them at once."""
 
     def __init__(self, nodes: Sequence[UnsupportedNode], hint: str = "") -> None:
-        self.nodes = tuple(nodes)
+        self.nodes, self._hint = tuple(nodes), hint
         lines = [f"{len(self.nodes)} node(s) cannot run here:", *(f"  {node}" for node in self.nodes)]
         super().__init__("\n".join([*lines, hint] if hint else lines))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (UnsupportedOpError, (self.nodes,))
+        return (UnsupportedOpError, (self.nodes, self._hint))
 
 
 class InputError(HeadraceError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from .backends.base import Executable
+from .backends.base import Executable, is_device_array
 from .errors import InputError
 from .model import Model
 
@@ -74,10 +74,10 @@ class Signature:
         if not self.constants:
             return arrays, {}
         constants = {n: arrays.pop(n) for n in list(arrays) if n in self.constants}
-        return arrays, constants
+        return arrays, {n: a.numpy() if is_device_array(a) else a for n, a in constants.items()}
 
     def _array(self, name: str, value: Any) -> Any:
-        if isinstance(value, np.ndarray) or hasattr(value, "on_device"):
+        if isinstance(value, np.ndarray) or is_device_array(value):
             return value
         arg = self.inputs.get(name) or self.constants.get(name)
         if arg is None or arg.dtype is None:
@@ -171,8 +171,9 @@ class FedConstants:
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return (
-        a.shape == b.shape
-        and a.dtype == b.dtype
-        and np.array_equal(a.view(np.uint8), np.ascontiguousarray(b).view(np.uint8))
-    )
+    return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(_bits(a), _bits(b))
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """What tells values apart, NaNs and signed zeros too; a scalar has no other view of its bytes."""
+    return array if array.dtype == object else np.ascontiguousarray(array).view(np.uint8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from .feeds import FedConstants, NodeArg, Signature, node_arg
 from .model import Note, load
 from .model.load import ModelSource
 from .model.shapes import bind_dims
+
+MOST_THREADS = 1024  # ONNX Runtime starts as many as it is told, and hangs from some thousands on
 
 
 class InferenceSession:
@@ -49,8 +51,7 @@ class InferenceSession:
         providers: Sequence[Any] | None = None,
         dft_tolerance: float | None = None,
     ) -> None:
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise InputError(f"threads must be a positive integer, not {threads!r}.")
+        _check_options(threads, adapter, host_nodes, dft_tolerance)
         options = backends.Options(fallback, tuple(host_nodes), adapter, threads, dft_tolerance)
         self._device = backends.choose_device(device, providers, adapter)
         loaded = load(model)
@@ -121,14 +122,15 @@ class InferenceSession:
         return executable.run(names, feeds | extra, keep_on_device)
 
     def _checked_names(self, names: Sequence[str]) -> list[str]:
-        if isinstance(names, str):
+        if isinstance(names, str) or not isinstance(names, Iterable):
             raise InputError(f"Outputs are asked for as a list of names, not {names!r}.")
+        names = list(names)
         unknown = [n for n in names if n not in self._outputs]
         if unknown:
             raise InputError(
                 f"No such output: {', '.join(map(repr, unknown))}. The model has: {', '.join(self._outputs)}."
             )
-        return list(names)
+        return names
 
     def close(self) -> None:
         """Free everything that the session holds; a second call does nothing."""
@@ -148,6 +150,17 @@ class InferenceSession:
             f"InferenceSession(device={self._device!r}, inputs={list(self._signature.inputs)}, "
             f"outputs={list(self._outputs)})"
         )
+
+
+def _check_options(threads: Any, adapter: Any, host_nodes: Any, dft_tolerance: Any) -> None:
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS):
+        raise InputError(f"threads must be an integer from 1 to {MOST_THREADS}, not {threads!r}.")
+    if adapter is not None and not isinstance(adapter, str):
+        raise InputError(f"adapter is part of an adapter's name, not {adapter!r}.")
+    if isinstance(host_nodes, str) or not isinstance(host_nodes, Iterable):
+        raise InputError(f"host_nodes is a list of names, not {host_nodes!r}.")
+    if dft_tolerance is not None and not (isinstance(dft_tolerance, (int, float)) and dft_tolerance >= 0):
+        raise InputError(f"dft_tolerance must be a number that is not negative, not {dft_tolerance!r}.")
 
 
 def optimize(
@@ -171,6 +184,7 @@ def optimize(
     from .model.save import save
     from .rules import Target, optimize_model
 
+    _check_options(None, None, (), dft_tolerance)
     loaded = load(model)
     rewritten = optimize_model(bind_dims(loaded, dims) if dims else loaded, Target.EXPORT, dft_tolerance=dft_tolerance)
     save(rewritten, Path(output))

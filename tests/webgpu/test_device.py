@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import agree, model
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import headrace
+from conftest import agree, model
 from headrace.backends.webgpu import WebGpuExecutable, adapters
-from headrace.errors import DeviceError, UnsupportedOpError
+from headrace.errors import DeviceError, InputError, UnsupportedOpError
 
 N = helper.make_node
 rng = np.random.default_rng(7)
@@ -174,3 +175,30 @@ def test_a_host_step_is_refused_or_seen() -> None:
     assert n.tolist() == [[0, 2]] and y.tolist() == [-1, 0, -2, 0]
     assert e.plan is not None and [h.op_type for h in e.plan.host_steps] == ["NonZero"]
     e.close()
+
+
+def proto(op: str, inputs: list[str], shape: tuple[int, ...]) -> bytes:
+    """A model of one node; an input called w has ones until it is fed."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in (*inputs, "y")]
+    ones = [numpy_helper.from_array(np.ones(shape, np.float32), "w")] if "w" in inputs else []
+    graph = helper.make_graph([N(op, inputs, ["y"])], "g", values[:-1], values[-1:], ones)
+    return bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    )
+
+
+@pytest.mark.parametrize("device", ["webgpu", "cpu"])
+@pytest.mark.filterwarnings("ignore:WebGPU runs on a software adapter")
+def test_kept_outputs_feed_public_sessions(device: str) -> None:
+    open_on = headrace.InferenceSession
+    x = normal(3, 2)
+    with (
+        open_on(proto("Neg", ["x"], (3, 2)), "webgpu") as a,
+        open_on(proto("Mul", ["x", "w"], (3, 2)), device) as b,
+        open_on(proto("Neg", ["x"], (3, 5)), device) as c,
+    ):
+        kept = a.run(None, {"x": x}, keep_on_device=True)[0]
+        agree(b.run(None, {"x": kept})[0], -x)
+        agree(b.run(None, {"x": kept, "w": kept})[0], x * x)
+        with pytest.raises(InputError, match="wrong shape"):
+            c.run(None, {"x": kept})

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import model
 from onnx import helper
 from tests import oracle
 from tests.models import inverse_dft_basis, normal
 
+from conftest import model
 from headrace.backends.webgpu import WebGpuExecutable
 from headrace.errors import UnsupportedOpError
 from headrace.ops.fft import accesses, factors, padded_length, roots, smooth

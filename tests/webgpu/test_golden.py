@@ -15,9 +15,10 @@ import pytest
 from onnx import helper
 
 sys.path.insert(0, str(Path(__file__).parent))
-from conftest import model
 from test_plan import plan_of
 from tests.models import inverse_dft_basis, normal
+
+from conftest import model
 
 GOLDEN = Path(__file__).parent / "golden"
 OPS = Path(__file__).parents[2] / "src" / "headrace" / "ops"

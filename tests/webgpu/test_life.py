@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import wgpu
-from conftest import model
 from onnx import helper
 from tests.models import model_of, normal
 
 import headrace
+from conftest import model
 from headrace.backends.webgpu import WebGpuExecutable
 
 N = helper.make_node

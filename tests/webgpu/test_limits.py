@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import agree, model
 from onnx import helper
 from tests.models import normal
 
+from conftest import agree, model
 from headrace.backends.webgpu import WebGpuExecutable
 from headrace.errors import DeviceError
 from headrace.plan.split import seconds, shifted, split

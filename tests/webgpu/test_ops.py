@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import agree
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import headrace
+from conftest import agree
 
 pytestmark = pytest.mark.webgpu
 rng = np.random.default_rng(11)

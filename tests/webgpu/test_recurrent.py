@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import agree
 from onnx import helper
 
 import headrace
+from conftest import agree
 
 pytestmark = pytest.mark.webgpu
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

@@ -8,6 +8,11 @@ from typing import Any, Protocol
 from ..model import Note
 
 
+def is_device_array(value: Any) -> bool:
+    """Whether it is what `keep_on_device` gives: known by an attribute, since wgpu-py may be missing."""
+    return hasattr(value, "onnx_dtype")
+
+
 class Executable(Protocol):
     """A model made ready for one device."""
 

@@ -67,6 +67,8 @@ def conv_transpose_crop(node: ir.Node, x: Dims | None, kernel: Sequence[int]) ->
             begin[i], end[i] = split_padding(max(total, 0), auto_pad)
             end[i] = (size - 1) * strides[i] + span - begin[i] - wanted[i]
         elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            if added[i] + span < strides[i]:
+                return f"auto_pad is {auto_pad} and the kernel is under the stride: runtimes differ on the size"
             begin[i], _ = split_padding(max(added[i] + span - strides[i], 0), auto_pad)
             end[i] = span - strides[i] - begin[i]  # the result has size·stride places
         else:

@@ -18,6 +18,7 @@ from ...rules import Context, Rule, Target, apply_rules
 from ...rules.affine import fold_into_convolution
 from ...rules.conv_transpose import polyphase
 from ...rules.tidy import drop_unused
+from ..base import is_device_array
 from .fft_rules import FFT_RULES, may_change, reshaped_output
 from .ort_session import create, default_threads, translated
 from .segments import Segments, UntypedValue, build
@@ -73,6 +74,7 @@ class CpuExecutable:
         return None
 
     def run(self, output_names: Sequence[str], feeds: Mapping[str, Any], keep_on_device: bool = False) -> list[Any]:
+        feeds = {name: a.numpy() if is_device_array(a) else a for name, a in feeds.items()}
         variant = self._current if not self._varies else self._variant_for(feeds)
         if self._closed:
             raise DeviceError("This session is closed: create another one.")

@@ -58,6 +58,7 @@ def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = Tr
 
 
 PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+NO_KERNEL = re.compile(r"implementation for (\w+)\(\d+\) node with name '(.*?)'")
 NODE_FAILED = re.compile(r"running (\w+) node\. Name:'(.*?)' Status Message: (.*)", re.DOTALL)
 
 
@@ -69,7 +70,9 @@ def translated(error: Exception) -> HeadraceError:
         text = f"Node {failed[2]!r} ({failed[1]}) fails on these inputs: {failed[3].strip()}"
         return InputError(text)
     if kind == "NotImplemented" or any(mark in text for mark in UNKNOWN_OP):
-        return UnsupportedOpError([UnsupportedNode("", "", "", text)])
+        missing = NO_KERNEL.search(text)
+        name, op = (missing[2], missing[1]) if missing else ("", "?")
+        return UnsupportedOpError([UnsupportedNode(name, op, "", text)])
     if kind == "InvalidArgument" and "Got invalid dimensions" in text:
         return InputError(text)
     if kind in ("RuntimeException", "EPFail", "EngineError"):

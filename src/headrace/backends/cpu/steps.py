@@ -161,7 +161,7 @@ class FramedTransform:
     def __call__(self, inputs: Sequence[Array | None], workers: Workers) -> list[Array]:
         x, bias = inputs[0], inputs[1] if len(inputs) > 1 else None
         assert x is not None
-        signal = x.reshape(x.shape[0], -1).astype(_compute_dtype(x), copy=False)
+        signal = x.reshape(x.shape[0], x.shape[2 + self.before]).astype(_compute_dtype(x), copy=False)
         signal = np.pad(signal, ((0, 0), self._pads(signal.shape[1])))
         frames = max((signal.shape[1] - self.transform.taps) // self.stride + 1, 0)
         out = np.empty((len(signal), self.transform.rows, frames), signal.dtype)
@@ -236,7 +236,8 @@ class Stft:
         hop = int(step.reshape(-1)[0])
         n = int(length.reshape(-1)[0]) if length is not None else len(window)  # type: ignore[arg-type]
         dtype = _compute_dtype(signal)
-        x = signal.reshape(signal.shape[0], signal.shape[1], -1).astype(dtype, copy=False)
+        width = signal.shape[2] if signal.ndim > 2 else 1  # real, or real and imaginary
+        x = signal.reshape(*signal.shape[:2], width).astype(dtype, copy=False)
         values = x[..., 0] if x.shape[2] == 1 else x[..., 0] + 1j * x[..., 1]
         taps = np.ones(n, dtype) if window is None else window.astype(dtype)
         taps = np.pad(taps, (0, max(n - len(taps), 0)))[:n]  # a shorter window stands at the start of the frame
