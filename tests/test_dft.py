@@ -323,7 +323,7 @@ def test_any_basis_is_found_and_exact(n, stride, delay, seed, real_only):
 def test_stft_of_no_signal(inputs, parts):
     x = np.zeros((0, 64, parts), np.float32)
     given = {"step": np.int64(4), "window": np.ones(16, np.float32), "length": np.int64(16)}
-    nodes = [onnx.helper.make_node("STFT", list(inputs), ["y"], onesided=0)]
+    nodes = [helper.make_node("STFT", list(inputs), ["y"], onesided=0)]
     model = model_of(nodes, {"x": ("batch", 64, parts)}, ["y"], {n: given[n] for n in inputs if n in given})
     assert run(model, x)[0].shape == (0, 13, 16, 2)
     assert run(model, np.ones((2, 64, parts), np.float32))[0].shape == (2, 13, 16, 2)

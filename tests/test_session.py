@@ -331,7 +331,7 @@ def test_fed_constants_of_any_rank(shape, dtype):
 @pytest.mark.parametrize(
     "options",
     [
-        {"threads": 10**6}, {"threads": 0}, {"threads": 2.0}, {"adapter": 3}, {"host_nodes": "name"}, {"host_nodes": None},
+        {"threads": 10**6}, {"threads": 0}, {"threads": 2.0}, {"adapter": 3}, {"host_nodes": "n"}, {"host_nodes": None},
         {"dft_tolerance": -1}, {"dft_tolerance": float("nan")}, {"dft_tolerance": "a"},
     ],
 )  # fmt: skip
