@@ -102,3 +102,11 @@ def test_software_adapters_do_not_share():
     assert executable.device.target.software
     assert not shared(k.wgsl for k in executable.plan.kernels)
     executable.close()
+
+
+@pytest.mark.parametrize(("stride", "taps", "size"), [(3, 1, 6), (2, 3, 9), (4, 2, 13)])
+def test_an_output_shape_larger_than_the_full_size(run_as_gpu, stride, taps, size):
+    """What output_shape asks for beyond the full size is added at the end."""
+    x, w = normal((1, 2, 2 if stride == 3 else 3)), normal((2, 1, taps), 1)
+    (got,), _ = run_as_gpu(one_node("ConvTranspose", x.shape, w, strides=[stride], output_shape=[size]), {"x": x})
+    oracle.assert_close(got, oracle.conv_transpose(x, w, strides=[stride], output=[size]), 2 * taps)

@@ -55,6 +55,8 @@ def output_sizes(
         pads = [0] * 2 * rank if mode == "VALID" else list(call.attr("pads") or (0,) * 2 * rank)
         return [f - pads[i] - pads[i + rank] for i, f in enumerate(full)], pads[:rank]
     totals = [f - n for f, n in zip(full, sizes, strict=True)]
+    if wanted is not None:
+        totals = [max(t, 0) for t in totals]  # a larger shape adds places at the end, it does not pad
     return sizes, [t - t // 2 if mode != "SAME_UPPER" else t // 2 for t in totals]
 
 
