@@ -202,3 +202,11 @@ def test_kept_outputs_feed_public_sessions(device: str) -> None:
         agree(b.run(None, {"x": kept, "w": kept})[0], x * x)
         with pytest.raises(InputError, match="wrong shape"):
             c.run(None, {"x": kept})
+
+
+@pytest.mark.parametrize("op", ["Relu", "Celu", "LeakyRelu", "Elu"])
+def test_nan_goes_through_rectifiers(run: Any, op: str) -> None:
+    x = np.array([np.nan, -2, 0, 3, np.inf, -np.inf, np.nan], np.float32)
+    (y,) = run(model([N(op, ["x"], ["y"])], {"x": x.shape}, ["y"]), {"x": x})
+    assert np.isnan(y[[0, 6]]).all() and not np.isnan(y[1:5]).any()
+    assert (y[3], y[4]) == (3, np.inf)

@@ -70,7 +70,7 @@ ROWS = [
     Row("Acosh", "acosh({0})", cost=8),
     Row("Atanh", "atanh({0})", cost=8),
     # activations
-    Row("Relu", "max({0}, 0.0)", "fi", i="max({0}, 0)"),
+    Row("Relu", "select({0}, 0.0, {0} < 0.0)", "fi", i="max({0}, 0)"),
     Row("Sigmoid", "1.0 / (1.0 + exp(-{0}))", cost=8),
     Row("LeakyRelu", "select({1} * {0}, {0}, {0} >= 0.0)", params=(("alpha", 0.01),)),
     Row("PRelu", "select({1} * {0}, {0}, {0} >= 0.0)", "fi", i="select({1} * {0}, {0}, {0} >= 0)"),
@@ -81,7 +81,7 @@ ROWS = [
         params=(("alpha", 1.6732632), ("gamma", 1.0507010)),
         cost=8,
     ),
-    Row("Celu", "max({0}, 0.0) + min({1} * (exp({0} / {1}) - 1.0), 0.0)", params=(("alpha", 1.0),), cost=8),
+    Row("Celu", "select({0}, {1} * (exp({0} / {1}) - 1.0), {0} < 0.0)", params=(("alpha", 1.0),), cost=8),
     Row("ThresholdedRelu", "select(0.0, {0}, {0} > {1})", params=(("alpha", 1.0),)),
     Row("HardSigmoid", "clamp({1} * {0} + {2}, 0.0, 1.0)", params=(("alpha", 0.2), ("beta", 0.5))),
     Row("HardSwish", "{0} * clamp({0} / 6.0 + 0.5, 0.0, 1.0)"),

@@ -36,7 +36,7 @@ fn b_at(r: Row_b, k: i32) -> f32 {
 fn store_out(b: i32, m: i32, n: i32, v: f32) {
     let t0 = r2[n];
     let t1 = v + t0;
-    let t2 = max(t1, 0.0);
+    let t2 = select(t1, 0.0, t1 < 0.0);
     let t3 = m * u.p5 + n;
     w0[t3] = t2;
 }
