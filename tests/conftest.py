@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.browser.chromium import browser, page, site  # one browser for all folders: Playwright allows no second
+
+__all__ = ["browser", "page", "site"]
+
 KERNELS: dict[str, tuple[str, ...]] = {}  # WGSL -> the features that it requires
 
 

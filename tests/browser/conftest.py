@@ -1,3 +1,0 @@
-from .chromium import browser, page, site
-
-__all__ = ["browser", "page", "site"]

@@ -1,3 +1,0 @@
-from tests.browser.chromium import browser, page, site
-
-__all__ = ["browser", "page", "site"]
