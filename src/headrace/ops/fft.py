@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isqrt, prod
+from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -338,10 +338,3 @@ def folded(call: Call, frames: Tensor, n: int) -> Tensor:
     wide = padded(frames, turns * n, call.node)
     parts = [sliced(wide, (i * n, 0), (1, 1), (n, count), call.node) for i in range(turns)]
     return Map(" + ".join(f"{{{i}}}" for i in range(turns)), parts, FLOAT, call.node, turns)
-
-
-def by_last_axis(x: Tensor, node: str) -> tuple[Tensor, tuple[int, ...]]:
-    """x [..., n] as [n, everything else], and the other axes."""
-    lead, n = x.shape[:-1], x.shape[-1]
-    flat = reshaped(x, (prod(lead), n), node)
-    return View("across", flat, (n, prod(lead)), lambda c: (c[1], c[0]), node, lambda c: (c[1], c[0])), lead
