@@ -1,0 +1,60 @@
+"""`headrace web`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from .options import DimOption, ModelPath, app, busy, console, dims_of, is_number
+
+
+@app.command()
+def web(
+    model: ModelPath,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1,3,224,224", help="Shape of an input; again for another size."),
+    ] = None,
+    dim: DimOption = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the folder on this machine until interrupted.")] = False,
+    port: Annotated[int, typer.Option("--port", help="Port to serve on; 0 takes a free one.")] = 0,
+) -> None:
+    """Write a model as a folder that a page plays on WebGPU, with no runtime to download.
+
+    Example: headrace web model.onnx -o site --shape x=1,3,224,224 --serve
+    """
+    from ..web import export_web
+    from ..web.serve import server_for
+
+    with busy("compiling"):
+        bundle = export_web(model, output, _shapes(shape), dims_of(dim))
+    files = sorted(output.iterdir())
+    weights = sum(f.stat().st_size for f in files if f.suffix == ".bin")
+    made = f"{len(bundle['plans'])} plan(s), {len(bundle['kernels'])} kernels, {weights / 1e6:.1f} MB of weights"
+    console.print(f"{output}: {made}", highlight=False, soft_wrap=True)
+    if serve:
+        server = server_for(output, port)
+        console.print(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        finally:
+            server.server_close()
+
+
+def _shapes(items: Sequence[str] | None) -> list[dict[str, tuple[int, ...]]] | None:
+    """Sizes from `--shape` options: a name that comes again begins another size."""
+    sizes: list[dict[str, tuple[int, ...]]] = []
+    for item in items or ():
+        name, _, text = item.partition("=")
+        parts = text.split(",") if text else []
+        if not parts or not all(is_number(p.strip()) for p in parts):
+            raise InputError(f"A shape is given as NAME=1,3,224,224, not {item!r}.")
+        if not sizes or name in sizes[-1]:
+            sizes.append({})
+        sizes[-1][name] = tuple(int(p) for p in parts)
+    return sizes or None
