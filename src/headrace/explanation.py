@@ -16,7 +16,7 @@ from . import backends
 from .errors import InputError, UnsupportedNode
 from .model import Model, Note, load
 from .model.shapes import Dims, bind_dims, dims_of, infer_shapes, input_dims
-from .profile.flops import NodeCost, known, node_costs
+from .rules.flops import NodeCost, known, node_costs
 
 ASSUMED_SIZE = 128  # of a dimension that is neither fixed nor bound, and not the first
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..feeds import NodeArg
 from ..model import load
 from ..model.shapes import bind_dims, infer_shapes
-from ..profile.flops import node_costs
+from ..rules.flops import node_costs
 from ..session import InferenceSession
 from .cases import CASES, Case
 from .peers import installed, runner

@@ -10,10 +10,10 @@ import typer
 
 from ..errors import HeadraceError
 from ..version import __version__
-from . import bench, models, web
+from . import bench, models, profile, web
 from .options import app, console, errors
 
-__all__ = ["app", "bench", "main", "models", "web"]
+__all__ = ["app", "bench", "main", "models", "profile", "web"]
 
 
 def _version(wanted: bool) -> None:

@@ -13,11 +13,14 @@ import onnx_ir as ir
 from ..dtypes import Array, OutOfRange, value_type
 from ..errors import UnsupportedNode
 from ..kernels.expr import Buffer, Fill, Tensor
+from ..kernels.known import SizeArray, fixed
 from ..model import Model, Note
 from ..ops import OPS, Call, Refuse
+from ..ops.movement import sizes_tensor
 from ..ops.registry import Value, to_tensor
+from ..rules.driver import label
 from ..target import Target
-from .host import evaluate
+from .host import evaluate, evaluate_sizes
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 SMALL = 64  # known values up to this many elements are compared by value, larger ones by identity
@@ -98,9 +101,7 @@ def prepare_graph(model: Model) -> Graph:
         assert value.const_value is not None
         graph.constants[name] = value.const_value.numpy()
     for node in model.graph:
-        step = Step(
-            node, attributes_of(node), node.name or (node.outputs[0].name if node.outputs else "") or node.op_type
-        )
+        step = Step(node, attributes_of(node), label(node))
         if not _fold_constant(graph, step):
             graph.steps.append(step)
     graph.names = {id(a): n for n, a in graph.constants.items()}
@@ -192,9 +193,11 @@ def _is_float_tensor(v: ir.Value) -> bool:
 
 
 class Walk:
-    """One walk over a graph for concrete inputs."""
+    """One walk over a graph. With `exact`, what is computed from sizes that are expressions is computed for the traced
+    ones where it can no longer be an expression; without it, by the device."""
 
-    def __init__(self, graph: Graph, target: Target, host_nodes: Iterable[str] = ()) -> None:
+    def __init__(self, graph: Graph, target: Target, host_nodes: Iterable[str] = (), exact: bool = False) -> None:
+        self.exact = exact
         self.graph, self.target, self.host_nodes = graph, target, set(host_nodes)
         self.env: dict[str, Value] = {}
         self.refused: list[tuple[Step, str]] = []
@@ -263,7 +266,7 @@ class Walk:
 
     def _values(self, step: Step, inputs: list[Value | None]) -> Sequence[Value | None]:
         node = step.node
-        if step.name in self.host_nodes or node.name in self.host_nodes:
+        if not self.host_nodes.isdisjoint({step.name, node.name, *(v.name for v in node.outputs)}):
             raise Refuse("asked for by host_nodes")
         if node.op_type in INLINE and node.domain == "":
             from .control import lower_control
@@ -312,11 +315,18 @@ class Walk:
         return step.opset or self.graph.model.opset
 
     def _known(self, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value] | None:
-        if step.node.op_type in ("ConstantOfShape", "Shape", "Size"):
+        if step.node.op_type in ("Shape", "Size"):
+            return None
+        if step.node.op_type == "ConstantOfShape" and not (self.exact and isinstance(inputs[0], SizeArray)):
             return None
         if step.node.op_type == "Range" and inputs[0] is not None and inputs[0].dtype.kind == "f":  # type: ignore[union-attr]
             return None  # an expression of the coordinate, in whichever kernel reads it
         arrays = [v if isinstance(v, np.ndarray) else None for v in inputs]
+        if any(isinstance(a, SizeArray) for a in arrays):
+            found = evaluate_sizes(step.node.op_type, arrays, step.attributes)
+            if found is not None or not self.exact:
+                return found
+            arrays = [None if a is None else fixed(a) for a in arrays]
         key = (
             id(step.node),
             *(None if a is None else (a.shape, a.tobytes()) if a.size <= SMALL else id(a) for a in arrays),
@@ -334,6 +344,8 @@ class Walk:
 
     def lift(self, array: Array, node: str) -> Tensor:
         """A known value as a tensor; constants of the model keep their name, others are named after their bytes."""
+        if isinstance(array, SizeArray):
+            return sizes_tensor(array, node)
         found = self._lifted.get(id(array))
         if found is None:
             name = self.name_of(array)

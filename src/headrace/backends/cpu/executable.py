@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,13 @@ from ...rules.affine import fold_into_convolution
 from ...rules.conv_transpose import polyphase
 from ...rules.tidy import drop_unused
 from ..base import is_device_array
+from ..spans import Phases, Recorder
 from .fft_rules import FFT_RULES, may_change, reshaped_output
 from .ort_session import create, default_threads, translated
 from .segments import Segments, UntypedValue, build
 from .steps import Workers
 from .supported import require_known
+from .watch import Watch
 
 CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_into_convolution, polyphase, reshaped_output)
 KEPT_SHAPES = 1024
@@ -33,14 +35,14 @@ KEPT_SHAPES = 1024
 class Variant:
     """One rewritten form of the model, ready to run."""
 
-    session: Any  # onnxruntime.InferenceSession where the whole graph is one, else None
+    session_run: Callable[..., list[Any]] | None  # of ONNX Runtime where the whole graph is one session, else None
     segments: Segments | None
     notes: list[Note]
+    model: Model | None = None  # what is run, where it is kept for a profile
 
     def run(self, names: Sequence[str], feeds: Mapping[str, Any]) -> list[Any]:
-        if self.session is not None:
-            results: list[Any] = self.session.run(names, feeds)
-            return results
+        if self.session_run is not None:
+            return self.session_run(names, feeds)
         assert self.segments is not None
         return self.segments.run(names, feeds)
 
@@ -49,8 +51,17 @@ class CpuExecutable:
     """ONNX Runtime with our steps. The form of each node is chosen when its shapes are known: at once for a model with
     fixed shapes, else at the first run of a shape; runs that come to the same choice share a session."""
 
-    def __init__(self, model: Model, *, threads: int | None = None, dft_tolerance: float | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        threads: int | None = None,
+        dft_tolerance: float | None = None,
+        watch: Watch | None = None,
+    ) -> None:
         require_known(model.graph)
+        self.phases = Phases()
+        self._watch = watch
         self._model = model
         self._threads = threads or default_threads()
         self._tolerance = dft_tolerance
@@ -62,7 +73,8 @@ class CpuExecutable:
         self._closed = False
         self._may_change = any(may_change(n) for n in model.graph)
         self._varies = self._may_change and any(d is None or None in d for d in input_dims(model).values())
-        self._current = self._variant(input_dims(model))
+        with self.phases.phase("optimize"):
+            self._current = self._variant(input_dims(model))
 
     @property
     def notes(self) -> Sequence[Note]:
@@ -73,7 +85,15 @@ class CpuExecutable:
         """ONNX Runtime keeps its own; the CPU device has no plan."""
         return None
 
-    def run(self, output_names: Sequence[str], feeds: Mapping[str, Any], keep_on_device: bool = False) -> list[Any]:
+    def run(
+        self,
+        output_names: Sequence[str],
+        feeds: Mapping[str, Any],
+        keep_on_device: bool = False,
+        recorder: Recorder | None = None,
+    ) -> list[Any]:
+        if self._watch is not None:
+            self._watch.recorder = recorder
         feeds = {name: a.numpy() if is_device_array(a) else a for name, a in feeds.items()}
         variant = self._current if not self._varies else self._variant_for(feeds)
         if self._closed:
@@ -85,7 +105,19 @@ class CpuExecutable:
         except Exception as error:  # ONNX Runtime's own classes derive from Exception directly
             raise translated(error) from error
 
+    def profiled(self) -> CpuExecutable:
+        """The same, but recording: ONNX Runtime writes profiles only for sessions that were made so."""
+        return CpuExecutable(self._model, threads=self._threads, dft_tolerance=self._tolerance, watch=Watch())
+
+    def collect(self, feeds: Mapping[str, Any]) -> None:
+        """After the last recorded run: what ONNX Runtime wrote goes to the recorders."""
+        if self._watch is not None:
+            model = self._current.model or self._model
+            self._watch.collect(model, {name: tuple(array.shape) for name, array in feeds.items()})
+
     def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
         with self._lock:
             self._closed = True
             self._by_choice.clear()
@@ -98,7 +130,8 @@ class CpuExecutable:
         with self._lock:
             found = self._by_shapes.get(key)
             if found is None:
-                found = self._variant({name: tuple(array.shape) for name, array in feeds.items()})
+                with self.phases.phase("optimize"):
+                    found = self._variant({name: tuple(array.shape) for name, array in feeds.items()})
                 self._by_shapes[key] = found
                 if len(self._by_shapes) > KEPT_SHAPES:
                     self._by_shapes.popitem(last=False)
@@ -108,9 +141,7 @@ class CpuExecutable:
     def _variant(self, inputs: Mapping[str, Dims | None]) -> Variant:
         """The form for these shapes, created unless another shape came to the same choice."""
         if not self._may_change:
-            return self._by_choice.setdefault(
-                (), Variant(self._plain_session(self._model), None, list(self._model.notes))
-            )
+            return self._by_choice.setdefault((), self._plain(self._model, list(self._model.notes)))
         try:
             return self._chosen(inputs, CPU_RULES)
         except UntypedValue as value:
@@ -134,15 +165,21 @@ class CpuExecutable:
 
     def _create(self, model: Model, rewritten: int, notes: list[Note]) -> Variant:
         if any("step" in node.meta for node in model.graph):
-            return Variant(None, build(model, self._threads, self._workers), notes)
-        return Variant(self._plain_session(model), None, notes)
+            with self.phases.phase("compile"):
+                segments = build(model, self._threads, self._workers, self._watch)
+            return Variant(None, segments, notes, model if self._watch is not None else None)
+        return self._plain(model, notes)
 
-    def _plain_session(self, model: Model) -> Any:
-        if model.path is not None and not model.changed:
-            return create(model.path, self._threads)
-        graph = model.graph
-        shared = shared_proto(model, graph, graph.inputs, graph.outputs, _used(graph))
-        return create(shared, self._threads)
+    def _plain(self, model: Model, notes: list[Note]) -> Variant:
+        """The whole graph as one session of ONNX Runtime."""
+        source: Any = model.path
+        if model.path is None or model.changed:
+            graph = model.graph
+            source = shared_proto(model, graph, graph.inputs, graph.outputs, _used(graph))
+        with self.phases.phase("compile"):
+            session = create(source, self._threads, profiles=None if self._watch is None else self._watch.folder)
+        run = session.run if self._watch is None else self._watch.session(session)
+        return Variant(run, None, notes, model if self._watch is not None else None)
 
 
 def _fingerprint(node: ir.Node) -> str:

@@ -22,7 +22,13 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = True, folder: Path | None = None) -> Any:
+def create(
+    source: Path | bytes | SharedProto,
+    threads: int,
+    spinning: bool = True,
+    folder: Path | None = None,
+    profiles: Path | None = None,
+) -> Any:
     """An onnxruntime.InferenceSession on the CPU.
 
     Args:
@@ -30,6 +36,7 @@ def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = Tr
         threads: of one operator.
         spinning: whether its threads wait for more work in a loop after a run; off where other work follows.
         folder: where external data of a serialized model lies.
+        profiles: a folder for the session's profile; none is written by default.
 
     Raises:
         ModelError, UnsupportedOpError, DeviceError: what ONNX Runtime said, in our terms.
@@ -41,6 +48,9 @@ def create(source: Path | bytes | SharedProto, threads: int, spinning: bool = Tr
         options.add_session_config_entry("session.force_spinning_stop", "1")
     if folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    if profiles is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profiles / "run")
     model: Any = source
     if isinstance(source, SharedProto):
         if source.arrays:

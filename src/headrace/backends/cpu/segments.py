@@ -13,6 +13,7 @@ from ...model import Model
 from ...model.proto import shared_proto
 from .ort_session import create
 from .steps import Step, Workers
+from .watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ def levels(graph: ir.Graph) -> dict[ir.Node, int]:
     return found
 
 
-def build(model: Model, threads: int, workers: Workers) -> Segments:
-    """Cut `model`, and create an ONNX Runtime session for every stretch between steps."""
+def build(model: Model, threads: int, workers: Workers, watch: Watch | None = None) -> Segments:
+    """Cut `model`, and create an ONNX Runtime session for every stretch between steps. `watch` times them."""
     graph, stages = model.graph, []
     groups: dict[int, list[ir.Node]] = {}
     for node, level in levels(graph).items():
@@ -87,10 +88,10 @@ def build(model: Model, threads: int, workers: Workers) -> Segments:
     spinning = not any(node.meta.get("threads") for node in graph)
     for level in sorted(groups):
         if level % 2:
-            stages += [_step_stage(node, workers) for node in groups[level]]
+            stages += [_step_stage(node, workers, watch) for node in groups[level]]
         else:
             later = set().union(*(captured(n) for other, ns in groups.items() if other > level for n in ns))
-            stages.append(_ort_stage(model, groups[level], wanted | later, threads, spinning))
+            stages.append(_ort_stage(model, groups[level], wanted | later, threads, spinning, watch))
     last_use = {name: i for i, stage in enumerate(stages) for name in stage.inputs}
     needed = {name for stage in stages for name in stage.inputs} | wanted
     constants = {
@@ -99,13 +100,20 @@ def build(model: Model, threads: int, workers: Workers) -> Segments:
     return Segments(tuple(stages), constants, {n: i for n, i in last_use.items() if n not in constants})
 
 
-def _step_stage(node: ir.Node, workers: Workers) -> Stage:
+def _step_stage(node: ir.Node, workers: Workers, watch: Watch | None) -> Stage:
     step: Step = node.meta["step"]
     inputs = tuple(str(v.name) if v is not None else "" for v in node.inputs)
-    return Stage(inputs, tuple(str(v.name) for v in node.outputs), lambda arrays: step(arrays, workers))
+
+    def run(arrays: list[Any]) -> list[Any]:
+        return step(arrays, workers)
+
+    outputs = tuple(str(v.name) for v in node.outputs)
+    return Stage(inputs, outputs, run if watch is None else watch.step(node, run))
 
 
-def _ort_stage(model: Model, nodes: list[ir.Node], read_later: set[str], threads: int, spinning: bool) -> Stage:
+def _ort_stage(
+    model: Model, nodes: list[ir.Node], read_later: set[str], threads: int, spinning: bool, watch: Watch | None
+) -> Stage:
     made = {str(v.name): v for node in nodes for v in node.outputs}
     outside = sorted(set().union(*(captured(n) for n in nodes)) - set(made))
     initializers = [model.graph.initializers[n] for n in outside if n in model.graph.initializers]
@@ -117,11 +125,12 @@ def _ort_stage(model: Model, nodes: list[ir.Node], read_later: set[str], threads
         if value.type is None:
             raise UntypedValue(str(value.name))
     shared = shared_proto(model, nodes, inputs, outputs, initializers)
-    session = create(shared, threads, spinning=spinning)
+    session = create(shared, threads, spinning=spinning, profiles=watch.folder if watch is not None else None)
+    session_run = session.run if watch is None else watch.session(session)
     output_names, input_names = [str(v.name) for v in outputs], tuple(str(v.name) for v in inputs)
 
     def run(arrays: list[Any]) -> list[Any]:
-        results: list[Any] = session.run(output_names, dict(zip(input_names, arrays, strict=True)))
+        results: list[Any] = session_run(output_names, dict(zip(input_names, arrays, strict=True)))
         return results
 
     return Stage(input_names, tuple(output_names), run)

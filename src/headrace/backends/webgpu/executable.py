@@ -21,6 +21,7 @@ from ...model import Model, Note
 from ...ops import Refuse
 from ...plan import HostStep, Plan, Readback, Spec, Walk, host_inputs, make_plan, prepare_graph
 from ...plan.lower import Step, unsupported
+from ..spans import HOST, Phases, Recorder, spanned
 from .device import Device, open_device, release
 from .host_step import HostNode, captured
 from .player import Pool, Prepared
@@ -86,7 +87,9 @@ class WebGpuExecutable:
     ) -> None:
         self._tolerance = dft_tolerance
         self.fallback, self.host_nodes, self.threads = fallback, tuple(host_nodes), threads
-        self._graph = prepare_graph(model)
+        self.phases = Phases()
+        with self.phases.phase("optimize"):
+            self._graph = prepare_graph(model)
         self._host_inputs = host_inputs(self._graph)
         self.device = open_device(adapter)
         self._release = weakref.finalize(self, release, self.device)  # a session that is dropped unclosed keeps nothing
@@ -112,9 +115,14 @@ class WebGpuExecutable:
         return list(self._notes)
 
     def run(
-        self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], keep_on_device: bool = False
+        self,
+        output_names: Sequence[str] | None,
+        feeds: Mapping[str, Any],
+        keep_on_device: bool = False,
+        recorder: Recorder | None = None,
     ) -> list[Any]:
-        """Outputs in order, as numpy arrays, or as DeviceArrays with `keep_on_device`.
+        """Outputs in order, as numpy arrays, or as DeviceArrays with `keep_on_device`. A recorder is told what takes
+        time.
 
         Raises:
             UnsupportedOpError: nodes have no kernel and fallback is off.
@@ -126,8 +134,15 @@ class WebGpuExecutable:
                 raise DeviceError("This session is closed.")
             names = list(output_names) if output_names else [v.name or "" for v in self._graph.model.graph.outputs]
             with self.device.watched():
-                values = self._run(names, dict(feeds), keep_on_device)
+                values = self._run(names, dict(feeds), keep_on_device, recorder)
             return [values[n] for n in names]
+
+    def profiled(self) -> WebGpuExecutable:
+        """Itself: any run can be recorded."""
+        return self
+
+    def collect(self, feeds: Mapping[str, Any]) -> None:
+        """Nothing arrives later than the device's stamps."""
 
     def close(self) -> None:
         """Free all buffers. A second call does nothing."""
@@ -139,7 +154,7 @@ class WebGpuExecutable:
                 self._stored.clear()
                 self._release()
 
-    def _run(self, names: list[str], values: dict[str, Any], keep: bool) -> dict[str, Any]:
+    def _run(self, names: list[str], values: dict[str, Any], keep: bool, recorder: Recorder | None) -> dict[str, Any]:
         done: dict[str, Any] = {}
         steps: list[Step] | None = None
         plans: list[Plan] = []
@@ -147,11 +162,16 @@ class WebGpuExecutable:
         while True:
             segment = self._segment(stage, names, values, steps)
             plans.append(segment.prepared.plan)
-            self._play(segment, values, done, names, keep)
+            self._play(segment, values, done, names, keep, recorder)
             if not segment.host:
                 break
             for node in segment.host:
-                values.update(node.run(values))
+                with spanned(recorder, "host step", HOST, node.step.node.op_type) as span:
+                    made = node.run(values)
+                if span is not None:
+                    span.nodes, span.tensors, span.reason = (node.step.name,), tuple(made), node.reason
+                    span.bytes = sum(np.asarray(a).nbytes for a in made.values())
+                values.update(made)
             steps = segment.pending
             stage += 1
         self._plan = _linked(plans)
@@ -161,7 +181,13 @@ class WebGpuExecutable:
         return done
 
     def _play(
-        self, segment: Segment, values: dict[str, Any], done: dict[str, Any], names: Sequence[str], keep: bool
+        self,
+        segment: Segment,
+        values: dict[str, Any],
+        done: dict[str, Any],
+        names: Sequence[str],
+        keep: bool,
+        recorder: Recorder | None,
     ) -> None:
         prepared = segment.prepared
         plan = prepared.plan
@@ -175,7 +201,7 @@ class WebGpuExecutable:
                     feeds[u.name] = to_storage(value, u.storage)
                 except OutOfRange as error:
                     raise InputError(f"Input {u.name!r}: {error.text}.") from error
-        encoder = prepared.run(feeds)
+        encoder = prepared.run(feeds, recorder)
         for name, array in plan.known:
             (done if name in names else values)[name] = np.array(array)
             values[name] = array
@@ -183,7 +209,7 @@ class WebGpuExecutable:
             for r, buffer in zip(plan.readbacks, prepared.keep(encoder).values(), strict=True):
                 done[r.name] = DeviceArray(self.device, buffer, r.shape, ir.DataType(r.dtype))
             return
-        arrays = prepared.finish(encoder, segment.keep)
+        arrays = prepared.finish(encoder, segment.keep, recorder, bool(segment.host))
         for r in plan.readbacks:
             dtype = ir.DataType(r.dtype)
             if r.name in segment.keep:
@@ -205,7 +231,7 @@ class WebGpuExecutable:
         )
         found = self._segments.get(key)
         if found is None:
-            with _collection_paused():
+            with _collection_paused(), self.phases.phase("lower"):
                 found = self._segments[key] = self._lower(names, inputs, steps)
             self._stages = max(self._stages, stage + 1)
             if len(self._segments) > PLANS_KEPT * self._stages:
@@ -259,7 +285,9 @@ class WebGpuExecutable:
             plan = replace(plan, host_steps=tuple(h.described(set(names)) for h in host))
         self._notes.update(dict.fromkeys([*lowered.notes, *notes]))
         keep = frozenset(r.name for r in plan.readbacks if _stays(r, wanted | on_host))
-        return Segment(Prepared(plan, self._pool), host, lowered.pending, keep if host else frozenset())
+        with self.phases.phase("compile"):
+            prepared = Prepared(plan, self._pool)
+        return Segment(prepared, host, lowered.pending, keep if host else frozenset())
 
     def _needed(
         self, refused: Sequence[tuple[Step, str]], pending: Sequence[Step], names: set[str]

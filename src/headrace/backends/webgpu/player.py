@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 from ...dtypes import Array
 from ...errors import DeviceError
 from ...plan import Kernel, Plan, Readback, verify_plan
+from ..spans import COPY, HOST, Recorder, spanned
 from .device import Device
+from .stamps import Stamps, Waits
 
 _NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
 
@@ -89,6 +92,7 @@ class Prepared:
         self.input: Any = None
         self.kept: dict[str, Any] = {}
         self.generation = -1
+        self._stamps: Stamps | None = None  # of a run that is being profiled
         self.steps: list[tuple[Any, Any, tuple[int, int, int]]] = []
         self._bind()
 
@@ -126,26 +130,55 @@ class Prepared:
             self.steps.append((pipe, handle.create_bind_group(layout=layout, entries=entries), d.groups))
         self.generation = self.pool.generation
 
-    def run(self, feeds: Mapping[str, Any]) -> Any:
-        """Upload, record, submit. Feeds are arrays in storage form, or wgpu buffers. Returns the finished encoder's
-        queue."""
+    def run(self, feeds: Mapping[str, Any], recorder: Recorder | None = None) -> Any:
+        """Upload and record. Feeds are arrays in storage form, or wgpu buffers. Returns the encoder, for `finish` or
+        `keep`; with a recorder, what takes time is told to it."""
         self.device.check()
         if self.generation != self.pool.generation:
             self._bind()
-        handle = self.device.handle
-        encoder = handle.create_command_encoder()
-        self._upload(feeds, encoder)
+        encoder = self.device.handle.create_command_encoder()
+        with spanned(recorder, "upload", COPY) as span:
+            self._upload(feeds, encoder)
+        if span is not None:
+            span.tensors = tuple(u.name for u in self.plan.uploads)
+            span.bytes = sum(u.size for u in self.plan.uploads if isinstance(feeds[u.name], np.ndarray))
         if self.steps:
-            work = encoder.begin_compute_pass()
-            last = None
-            for pipe, group, groups in self.steps:
-                if pipe is not last:
-                    work.set_pipeline(pipe)
-                    last = pipe
-                work.set_bind_group(0, group)
-                work.dispatch_workgroups(*groups)
-            work.end()
+            encoder = self._record(encoder) if recorder is None else self._record_timed(encoder, recorder)
         return encoder
+
+    def _record(self, encoder: Any) -> Any:
+        work = encoder.begin_compute_pass()
+        last = None
+        for pipe, group, groups in self.steps:
+            if pipe is not last:
+                work.set_pipeline(pipe)
+                last = pipe
+            work.set_bind_group(0, group)
+            work.dispatch_workgroups(*groups)
+        work.end()
+        return encoder
+
+    def _record_timed(self, encoder: Any, recorder: Recorder) -> Any:
+        """As `_record`, with the time of every dispatch. Without timestamps, the dispatches run at once."""
+        if self.device.target.timestamps:
+            self._stamps = Stamps(self.device, self.plan)
+            recorder.later.append(self._stamps.spans)
+            with recorder.span("record", HOST):
+                for i, work in enumerate(self._stamps.passes(encoder)):
+                    self._dispatch(work, i)
+                self._stamps.resolve(encoder)
+            return encoder
+        self.device.handle.queue.submit([encoder.finish()])
+        waits = Waits(self.device, self.plan)
+        waits.play(self._dispatch)
+        recorder.later.append(waits.spans)
+        return self.device.handle.create_command_encoder()
+
+    def _dispatch(self, work: Any, i: int) -> None:
+        pipe, group, groups = self.steps[i]
+        work.set_pipeline(pipe)
+        work.set_bind_group(0, group)
+        work.dispatch_workgroups(*groups)
 
     def _upload(self, feeds: Mapping[str, Any], encoder: Any) -> None:
         plan = self.plan
@@ -168,27 +201,60 @@ class Prepared:
                 for u, array in arrays:
                     self.device.handle.queue.write_buffer(self.input, u.offset, _padded(array, u.size))
 
-    def finish(self, encoder: Any, keep: Collection[str] = ()) -> dict[str, Array]:
+    def finish(
+        self, encoder: Any, keep: Collection[str] = (), recorder: Recorder | None = None, before_host: bool = False
+    ) -> dict[str, Array]:
         """Copy the outputs to the staging buffer, submit, wait once, and return them in storage form. Those in `keep`
-        are copied to buffers that stay on the device, `kept`, and overwritten by the next run."""
-        queue = self.device.handle.queue
+        are copied to buffers that stay on the device, `kept`, and overwritten by the next run. `before_host` tells the
+        recorder that a host step waits for them."""
         back = [r for r in self.plan.readbacks if r.name not in keep]
         for r in self.plan.readbacks:
             if r.name in keep:
                 encoder.copy_buffer_to_buffer(self.buffers[r.slot], r.offset, self._kept(r), 0, r.size)
             elif r.size:
                 encoder.copy_buffer_to_buffer(self.buffers[r.slot], r.offset, self.staging, r.target, r.size)
-        queue.submit([encoder.finish()])
+        self._submit(encoder, recorder)
         if not any(r.size for r in back):
+            self._drain(recorder)
             return {r.name: np.zeros(r.shape, _NUMPY[r.storage]) for r in back}
         try:
-            self.staging.map_sync("READ")
-            data = np.frombuffer(self.staging.read_mapped(copy=True), np.uint8)
-            self.staging.unmap()
+            data = self._read(back, recorder, before_host)
         except Exception as error:  # wgpu-py: the map fails when the device is gone
             self.device.lost = str(error)
             raise DeviceError(f"The device {self.device.name} was lost while it ran: {error}") from error
         return {r.name: _view(data, r.target, r.storage, r.shape) for r in back}
+
+    def _read(self, back: Sequence[Readback], recorder: Recorder | None, before_host: bool) -> Array:
+        """The bytes of the staging buffer, once the device has written them."""
+        with spanned(recorder, "wait", HOST) as wait:
+            self.staging.map_sync("READ")
+        self._finished()
+        with spanned(recorder, "readback", COPY) as copy:
+            data = np.frombuffer(self.staging.read_mapped(copy=True), np.uint8)
+            self.staging.unmap()
+        for span in (wait, copy):
+            if span is not None:
+                span.tensors, span.before_host = tuple(r.name for r in back), before_host
+                span.bytes = sum(r.size for r in back)
+        return data
+
+    def _drain(self, recorder: Recorder | None) -> None:
+        """Where nothing is read back, a profiled run waits for the end of the work by itself."""
+        if self._stamps is not None:
+            with spanned(recorder, "wait", HOST):
+                self.device.handle.queue.on_submitted_work_done_sync()
+            self._finished()
+
+    def _submit(self, encoder: Any, recorder: Recorder | None) -> None:
+        commands = encoder.finish()
+        if self._stamps is not None:
+            self._stamps.submitted = time.perf_counter_ns()
+        with spanned(recorder, "submit", HOST):
+            self.device.handle.queue.submit([commands])
+
+    def _finished(self) -> None:
+        if self._stamps is not None:
+            self._stamps.done, self._stamps = time.perf_counter_ns(), None
 
     def _kept(self, r: Readback) -> Any:
         if r.name not in self.kept:

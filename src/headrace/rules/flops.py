@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from ..model import Model
 from ..model.shapes import Dims
-from ..rules.driver import label
-from ..rules.geometry import integer
+from .driver import label
+from .geometry import integer
 
 Shape = tuple[int, ...]
 

@@ -1,0 +1,159 @@
+"""Cliffs: what costs more than it must, each said in a sentence with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .record import Cliff, Event, Profile
+
+FAR = 0.25  # below this part of the roofline a kernel is far from it
+MATTERS = 0.02  # of the run: what loses less is no cliff
+DOMINATES = 0.4  # of all work
+MOST = 12
+SHOWN = 3  # names of nodes in a sentence
+
+ADVICE = {
+    "asked for by host_nodes": "Take it out of host_nodes: it has a kernel",
+    "no kernel for this operator": "Export the model with other operators there",
+}
+OTHERWISE = "Change the model there, so that the node is not needed or its operands are constants"
+
+
+def find_cliffs(profile: Profile) -> list[Cliff]:
+    """Cliffs, what stops the device first: readbacks in mid-graph, host steps, then kernels by the time they lose."""
+    stops = sorted([*_readbacks(profile), *_host_steps(profile)], key=lambda c: (c.kind != "readback", -c.ms))
+    slow = sorted([*_far(profile), *_dominating(profile)], key=lambda c: -c.ms)
+    return [*stops, *slow][:MOST]
+
+
+def _readbacks(profile: Profile) -> list[Cliff]:
+    """Every readback for which the host waits in the middle of the graph, with the host steps that follow it."""
+    cliffs, events = [], profile.events
+    for i, e in enumerate(events):
+        if e.kind != "readback" or not e.before_host:
+            continue
+        wait = next((events[j] for j in range(i - 1, -1, -1) if events[j].kind == "wait"), None)
+        steps = _steps_after(events, i)
+        nodes = tuple(dict.fromkeys(name for s in steps for name in s.nodes))
+        reason = next((s.reason for s in steps), "")
+        idle = _idle_ms(events, e)
+        cost = f"the device stands still for {_time(idle)} meanwhile" if idle else "the device stands still meanwhile"
+        waited = f", after {_time(wait.ms)} of waiting" if wait is not None else ""
+        text = (
+            f"{_bytes(e.bytes)} ({_some(e.tensors)}) come back from the device in mid-graph{waited}, because "
+            f"{_some(nodes)} run{'s' if len(nodes) == 1 else ''} on the host: {cost}. {_what_to_do(reason)}"
+        )
+        cliffs.append(Cliff("readback", text, nodes, e.ms + idle, i))
+    return cliffs
+
+
+def _steps_after(events: Sequence[Event], i: int) -> list[Event]:
+    found = []
+    for e in events[i + 1 :]:
+        if e.kind == "host step":
+            found.append(e)
+        elif e.track == "device" or e.kind == "submit":
+            break
+    return found
+
+
+def _idle_ms(events: Sequence[Event], readback: Event) -> float:
+    """From the last kernel before the readback to the first one after it."""
+    ends = [e.start_ms + e.ms for e in events if e.kind == "kernel" and e.start_ms < readback.start_ms]
+    starts = [e.start_ms for e in events if e.kind == "kernel" and e.start_ms > readback.start_ms]
+    return max(min(starts) - max(ends), 0.0) if ends and starts else 0.0
+
+
+def _host_steps(profile: Profile) -> list[Cliff]:
+    cliffs = []
+    for i, e in enumerate(profile.events):
+        if e.kind == "host step":
+            text = f"{_some(e.nodes)} ({e.name}) runs on the host: {_time(e.ms)}. {_what_to_do(e.reason)}"
+            cliffs.append(Cliff("host step", text, e.nodes, e.ms, i))
+    return cliffs
+
+
+def _what_to_do(reason: str) -> str:
+    if not reason:
+        return "See `headrace explain --device webgpu` for the reason."
+    advice = next((text for start, text in ADVICE.items() if reason.startswith(start)), OTHERWISE)
+    return f"Reason: {reason}. {advice}."
+
+
+def _far(profile: Profile) -> list[Cliff]:
+    """Kernels and operators far below the roofline, where that matters to the run."""
+    cliffs = []
+    for i, e in enumerate(profile.events):
+        if e.kind not in ("kernel", "operator") or e.share is None or e.share >= FAR:
+            continue
+        lost = e.ms * (1 - e.share)
+        if lost >= MATTERS * profile.ms:
+            rate = f"{e.gflops:.3g} of {profile.peaks.gflops:.3g} GFLOP/s"
+            if e.bound == "memory":
+                rate = f"{e.gbs:.3g} of {profile.peaks.gbs:.3g} GB/s"
+            text = (
+                f"{e.name} of {_some(e.nodes)} takes {_time(e.ms)} at {percent(e.share)} of what the device can do "
+                f"({rate}). {_why(profile, e)}"
+            )
+            cliffs.append(Cliff("far from roofline", text, e.nodes, lost, i))
+    return cliffs
+
+
+def _dominating(profile: Profile) -> list[Cliff]:
+    total = sum(e.ms for e in profile.work)
+    cliffs = []
+    for i, e in enumerate(profile.events):
+        near = e.share is None or e.share >= FAR
+        if _rewritten(profile, e):
+            continue
+        if e.kind in ("kernel", "operator", "step") and near and total and e.ms > DOMINATES * total:
+            reached = f", at {percent(e.share)} of what the device can do" if e.share is not None else ""
+            text = (
+                f"{e.name} of {_some(e.nodes)} is {100 * e.ms / total:.0f} % of the work ({_time(e.ms)}){reached}: "
+                f"only less work makes it faster. {_why(profile, e)}"
+            )
+            cliffs.append(Cliff("dominates", text, e.nodes, e.ms, i))
+    return cliffs
+
+
+def _why(profile: Profile, e: Event) -> str:
+    """What the rules said about the nodes of an event."""
+    refused = [str(n["text"]) for n in _notes(profile, e) if n["refused"]]
+    if refused:
+        return f"A rewrite was refused: {refused[0]}."
+    if _rewritten(profile, e):
+        return f"It is rewritten already: {_notes(profile, e)[0]['text']}."
+    return "No rule is about it: if its size is small, give it more work at once (a larger batch)."
+
+
+def _notes(profile: Profile, e: Event) -> list[Mapping[str, Any]]:
+    return [n for n in profile.notes if n["node"] in e.nodes]
+
+
+def _rewritten(profile: Profile, e: Event) -> bool:
+    notes = _notes(profile, e)
+    return bool(notes) and not any(n["refused"] for n in notes)
+
+
+def _some(names: Sequence[str]) -> str:
+    if not names:
+        return "nodes without a name"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
+
+
+def percent(share: float) -> str:
+    """A part of a whole, as people read it."""
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def _time(ms: float) -> str:
+    return f"{ms:.3g} ms" if ms >= 0.1 else f"{1000 * ms:.3g} µs"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e4)):
+        if count >= size:
+            return f"{count / (1e3 if unit == 'kB' else size):.3g} {unit}"
+    return f"{count} bytes"

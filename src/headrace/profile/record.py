@@ -1,0 +1,203 @@
+"""The record of a profile: plain data that is printed, drawn, saved and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """What a device can do at most: `gflops` of a large float32 matrix product, `gbs` of a stream (10^9 bytes read and
+    written a second). 0 where it is not known."""
+
+    gflops: float = 0.0
+    gbs: float = 0.0
+
+    def least_ms(self, flops: float, moved: float) -> float:
+        """The roofline: milliseconds that so many operations and bytes take at least; 0 where a peak is not known."""
+        compute = flops / self.gflops / 1e6 if self.gflops else 0.0
+        memory = moved / self.gbs / 1e6 if self.gbs else 0.0
+        return max(compute, memory)
+
+    def bound(self, flops: float, moved: float) -> str:
+        """Whether "compute" or "memory" is what the roofline is made of."""
+        if not (self.gflops and self.gbs):
+            return ""
+        return "compute" if flops / self.gflops >= moved / self.gbs else "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that took time in a run: medians over the runs. `start_ms` is its place in the run that was nearest to
+    the median. Kinds and tracks are those of backends.spans.Span. `share` is the part of the roofline that it reached
+    (0 to 1; None where that cannot be said); `reason` is why a host step is one."""
+
+    kind: str
+    track: str
+    name: str
+    nodes: tuple[str, ...]
+    tensors: tuple[str, ...]
+    start_ms: float
+    ms: float
+    p10_ms: float
+    p90_ms: float
+    bytes: int
+    flops: float
+    share: float | None = None
+    bound: str = ""
+    reason: str = ""
+    before_host: bool = False
+
+    @property
+    def gflops(self) -> float:
+        """10^9 floating-point operations a second."""
+        return self.flops / self.ms / 1e6 if self.ms else 0.0
+
+    @property
+    def gbs(self) -> float:
+        """10^9 bytes a second."""
+        return self.bytes / self.ms / 1e6 if self.ms else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """Something that costs more than it must. `text` says what, where and what to do; `ms` is about what it costs in a
+    run. `kind` is "readback", "host step", "far from roofline" or "dominates"."""
+
+    kind: str
+    text: str
+    nodes: tuple[str, ...]
+    ms: float
+    event: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFate:
+    """A node of the model as it is written, and what became of it: "kernel", "operator", "step", "host step" with the
+    events that do its work, "folded" (its value is known before a run), or "gone" (fused or not needed)."""
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    fate: str
+    events: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a model goes on one device. All times are milliseconds.
+
+    `ms` is the median of runs while they were recorded, `plain_ms` of runs that were not. `cold_ms` splits the time
+    from the file to the first result by phase: load, optimize, lower, compile, first run.
+    """
+
+    model: str
+    device: str
+    adapter: str
+    software: bool
+    headrace: str
+    date: str
+    machine: Mapping[str, Any]
+    inputs: Mapping[str, tuple[int, ...]]
+    runs: int
+    ms: float
+    p10_ms: float
+    p90_ms: float
+    plain_ms: float
+    cold_ms: Mapping[str, float]
+    peaks: Peaks
+    events: tuple[Event, ...]
+    cliffs: tuple[Cliff, ...]
+    notes: tuple[Mapping[str, Any], ...]
+    graph: tuple[NodeFate, ...] = field(default=(), repr=False)
+    peak_bytes: int | None = None
+    format: int = FORMAT
+
+    @property
+    def work(self) -> list[Event]:
+        """The events that compute: kernels, operators, steps and host steps."""
+        return [e for e in self.events if e.kind in ("kernel", "operator", "step", "host step")]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the record as JSON; `load_profile` reads it.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        write(path, json.dumps(self.as_dict()))
+
+    def save_trace(self, path: str | Path) -> None:
+        """Write the run in the trace-event format, for ui.perfetto.dev and chrome://tracing.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        from .trace import trace_events
+
+        write(path, json.dumps(trace_events(self)))
+
+    def save_html(self, path: str | Path) -> None:
+        """Write one page that needs nothing else: timeline, roofline, tables, and what became of each node.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        from .report import html
+
+        write(path, html(self))
+
+
+def write(path: str | Path, text: str) -> None:
+    """Write a file of the user's; what goes wrong is told in our words."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+
+def load_profile(path: str | Path) -> Profile:
+    """The profile that `Profile.save` or `headrace profile --json` wrote.
+
+    Raises:
+        InputError: no such file, or not a profile of this format.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise InputError(
+                f"{path} has format {data['format']}; this headrace reads {FORMAT}: make the profile anew."
+            )
+        return _profile(data)
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a profile that `headrace profile --json` wrote.") from error
+
+
+def _profile(data: dict[str, Any]) -> Profile:
+    parts = {
+        "peaks": Peaks(**data["peaks"]),
+        "events": tuple(Event(**_tuples(e)) for e in data["events"]),
+        "cliffs": tuple(Cliff(**_tuples(c)) for c in data["cliffs"]),
+        "notes": tuple(data["notes"]),
+        "graph": tuple(NodeFate(**_tuples(n)) for n in data["graph"]),
+        "inputs": {name: tuple(shape) for name, shape in data["inputs"].items()},
+    }
+    return Profile(**{**data, **parts})
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}

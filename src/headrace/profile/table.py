@@ -1,0 +1,115 @@
+"""A profile, and two of them compared, as tables in a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from .cliffs import percent
+from .record import Event, Profile
+
+COPIES = ("upload", "readback", "wait", "submit", "record")
+
+
+def print_profile(p: Profile, console: Console, top: int = 15) -> None:
+    """Cliffs first, then the heaviest work, the copies and waits, and the cold start."""
+    where = f"{p.device} ({p.adapter})"
+    console.print(
+        f"[bold]{p.model}[/bold] on {where}: [bold]{p.ms:.3f} ms[/bold] (10–90 %: {p.p10_ms:.3f}–{p.p90_ms:.3f}), "
+        f"{p.plain_ms:.3f} ms when not recorded; {p.runs} runs",
+        highlight=False,
+    )
+    peaks = f"{p.peaks.gflops:.4g} GFLOP/s and {p.peaks.gbs:.3g} GB/s" if p.peaks.gflops else "not known"
+    console.print(f"measured peaks of the device: {peaks}", highlight=False, style="dim")
+    if p.cliffs:
+        console.print("\n[bold]Cliffs[/bold]")
+    for i, cliff in enumerate(p.cliffs, 1):
+        console.print(f"  {i}. {cliff.text}", highlight=False, markup=False)
+    console.print()
+    console.print(_work_table(p, top))
+    _print_overhead(p, console)
+    cold = " + ".join(f"{name} {ms:.0f}" for name, ms in p.cold_ms.items() if ms >= 0.5)
+    console.print(f"cold start {sum(p.cold_ms.values()):.0f} ms: {cold}", highlight=False)
+
+
+def _work_table(p: Profile, top: int) -> Table:
+    work = p.work
+    total = sum(e.ms for e in work)
+    title = f"Heaviest of {len(work)} pieces of work, {total:.3f} ms in all"
+    table = Table("kernel", "does the work of", title=title)
+    for head in ("ms", "%", "GFLOP/s", "GB/s", "of peak"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for e in sorted(work, key=lambda e: -e.ms)[:top]:
+        table.add_row(
+            e.name if e.kind in ("kernel", "operator") else f"{e.name} ({e.kind})",
+            briefly(e.nodes),
+            f"{e.ms:.3f}",
+            f"{100 * e.ms / total:.1f}" if total else "-",
+            f"{e.gflops:.3g}" if e.flops else "-",
+            f"{e.gbs:.3g}",
+            percent(e.share) if e.share is not None else "-",
+        )
+    return table
+
+
+def _print_overhead(p: Profile, console: Console) -> None:
+    counts = Counter(e.kind for e in p.events)
+    parts = []
+    for kind in COPIES:
+        found = [e for e in p.events if e.kind == kind]
+        if found:
+            moved = sum(e.bytes for e in found) if kind in ("upload", "readback") else 0
+            size = f", {moved / 1e6:.3g} MB" if moved else ""
+            parts.append(
+                f"{counts[kind]} {kind}{'s' if counts[kind] > 1 else ''} {sum(e.ms for e in found):.3f} ms{size}"
+            )
+    if parts:
+        console.print("; ".join(parts), highlight=False)
+
+
+def briefly(nodes: Sequence[str]) -> str:
+    """Paths of nodes, as exporters write them, cut to what tells them apart."""
+    tails = [node.rstrip("/").split("/")[-1] for node in nodes]
+    head = "/".join(nodes[0].rstrip("/").split("/")[-4:]) if nodes else ""
+    return " + ".join([head, *tails[1:4]]) + (f" + {len(tails) - 4} more" if len(tails) > 4 else "")
+
+
+def print_comparison(new: Profile, old: Profile, console: Console, top: int = 15) -> None:
+    """What became faster or slower between two profiles, the largest differences first."""
+    table = Table("", "before, ms", "now, ms", "times faster", title=f"{old.model} ({old.date}) and {new.model}")
+    for name, before, now in (
+        ("run", old.ms, new.ms),
+        ("run, not recorded", old.plain_ms, new.plain_ms),
+        ("cold start", sum(old.cold_ms.values()), sum(new.cold_ms.values())),
+    ):
+        table.add_row(name, f"{before:.3f}", f"{now:.3f}", f"{before / now:.2f}" if now else "-")
+    console.print(table)
+    for what in ("device", "adapter", "inputs"):
+        if getattr(old, what) != getattr(new, what):
+            console.print(f"[yellow]the {what} differ: {getattr(old, what)} and {getattr(new, what)}[/yellow]")
+    rows = differences(new, old)
+    if not rows:
+        return
+    table = Table("does the work of", "before, ms", "now, ms", "difference", title="Work that changed most")
+    for nodes, before, now in rows[:top]:
+        cells = [f"{ms:.3f}" if ms is not None else "-" for ms in (before, now)]
+        table.add_row(briefly(nodes), *cells, f"{(now or 0) - (before or 0):+.3f}")
+    console.print(table)
+
+
+def differences(new: Profile, old: Profile) -> list[tuple[tuple[str, ...], float | None, float | None]]:
+    """(nodes, ms before, ms now) of the work in two profiles, matched by the nodes it does; the largest change first.
+    None where one of them has no such work."""
+    before, now = _by_nodes(old.work), _by_nodes(new.work)
+    rows = [(nodes, before.get(nodes), now.get(nodes)) for nodes in {**before, **now}]
+    return sorted(rows, key=lambda r: -abs((r[2] or 0) - (r[1] or 0)))
+
+
+def _by_nodes(events: Sequence[Event]) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for e in events:
+        found[e.nodes] = found.get(e.nodes, 0.0) + e.ms
+    return found
