@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,12 @@ from . import backends
 from .errors import InputError, UnsupportedNode
 from .model import Model, Note, load
 from .model.shapes import Dims, bind_dims, dims_of, infer_shapes, input_dims
+from .plan.whole import Whole, whole_plan
+from .profile import Profile
+from .profile.predict import Machine, machine, predict
+from .profile.table import briefly, print_prediction
 from .rules.flops import NodeCost, known, node_costs
+from .target import DEFAULT, Target
 
 ASSUMED_SIZE = 128  # of a dimension that is neither fixed nor bound, and not the first
 
@@ -59,28 +64,38 @@ class Explanation:
     unknown: int  # nodes whose shapes are not known before a run
     assumed: Mapping[str, tuple[int, ...]]  # shapes of inputs with sizes that were assumed
     on_device: DeviceWork | None = None
+    prediction: Profile | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return asdict(self)
 
 
-def explain_model(path: Path, dims: Mapping[str, int], device: str) -> Explanation:
-    """Explain the model in `path` on `device`.
+def explain_model(path: Path, dims: Mapping[str, int], device: str, target: str | None = None) -> Explanation:
+    """Explain the model in `path` on `device`, or on a GPU that is not here: `target` is one of
+    profile.predict.MACHINES, or a file that describes one.
 
     Raises:
         HeadraceError: as InferenceSession.
     """
     loaded = load(path)
     model = bind_dims(loaded, dims) if dims else loaded
-    device = backends.choose_device(device, None, None)
+    where = machine(target) if target is not None else None
+    device = "webgpu" if where else backends.choose_device(device, None, None)
     assumed = {name: _assumed(d) for name, d in input_dims(model).items() if d is not None and None in d}
     shapes = infer_shapes(model, {**input_dims(model), **assumed})
     costs = tuple(node_costs(model, shapes))
-    notes, on_device = _on_webgpu(model, assumed) if device == "webgpu" else (_on_cpu(model), None)
+    on_device = prediction = None
+    if device == "webgpu":
+        whole, limits = _whole(model, assumed, where)
+        notes, on_device = (*model.notes, *whole.notes), _work(whole, limits)
+        prediction = predict(model, path.name, whole.plan, where, notes) if where is not None else None
+    else:
+        notes = _on_cpu(model)
     weights = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
     total = model.graph.num_nodes()
-    return Explanation(str(path), device, total, weights, notes, costs, total - len(costs), assumed, on_device)
+    unknown = total - len(costs)
+    return Explanation(str(path), device, total, weights, notes, costs, unknown, assumed, on_device, prediction)
 
 
 def _on_cpu(model: Model) -> tuple[Note, ...]:
@@ -91,12 +106,12 @@ def _on_cpu(model: Model) -> tuple[Note, ...]:
         executable.close()
 
 
-def _on_webgpu(model: Model, assumed: Mapping[str, tuple[int, ...]]) -> tuple[tuple[Note, ...], DeviceWork]:
-    """The plan for the adapter that is here, else for a GPU with the default limits."""
+def _whole(model: Model, assumed: Mapping[str, tuple[int, ...]], where: Machine | None) -> tuple[Whole, Target]:
+    """The plan for the adapter that is here; for a GPU with the default limits where there is none, or `where`."""
     from .plan import Spec, host_inputs, prepare_graph
-    from .plan.whole import whole_plan
 
-    graph, target = prepare_graph(model), backends.webgpu_target()
+    graph = prepare_graph(model)
+    target = replace(DEFAULT, name=where.name) if where is not None else backends.webgpu_target()
     values: dict[str, Any] = {}
     for value in model.graph.inputs:
         name, dims = str(value.name), dims_of(value)
@@ -107,17 +122,19 @@ def _on_webgpu(model: Model, assumed: Mapping[str, tuple[int, ...]]) -> tuple[tu
         values[name] = Spec(shape, dtype)
         if name in host_inputs(graph):
             values[name] = np.ones(shape, dtype.numpy())
-    whole = whole_plan(graph, values, target)
+    return whole_plan(graph, values, target), target
+
+
+def _work(whole: Whole, target: Target) -> DeviceWork:
     plan = whole.plan
     work = [
         Work(plan.kernels[d.kernel].name, bool(plan.kernels[d.kernel].workgroup_bytes), d.nodes, d.flops, d.bytes)
         for d in plan.dispatches
     ]
     bytes_up = sum(u.size for u in plan.uploads), sum(r.size for r in plan.readbacks)
-    on_device = DeviceWork(
+    return DeviceWork(
         target.name, tuple(work), len(plan.kernels), plan.peak_bytes, *bytes_up, whole.refused, whole.waiting
     )
-    return (*model.notes, *whole.notes), on_device
 
 
 def _assumed(dims: Dims) -> tuple[int, ...]:
@@ -140,7 +157,9 @@ def print_explanation(e: Explanation, console: Console, top: int) -> None:
         for note in notes:
             console.print(f"  {note.node or 'model'}: {note.text}", highlight=False, markup=False)
     if e.on_device is not None:
-        _print_device(e.on_device, console, top)
+        _print_device(e.on_device, console, 0 if e.prediction else top)
+        if e.prediction is not None:
+            print_prediction(e.prediction, console, top)
         return
     if not e.notes:
         console.print(
@@ -159,30 +178,32 @@ def _print_device(d: DeviceWork, console: Console, top: int) -> None:
         console.print(f"\n[bold]Leaves the device[/bold] ({len(d.host)} node(s); {d.waiting} more wait for them)")
     for node in d.host:
         console.print(f"  {node}", highlight=False, markup=False)
-    table = Table("kernel", "does the work of", "GFLOP", "MB", title="Heaviest dispatches")
+    if not top:
+        return
+    table = Table("kernel", title="Heaviest dispatches")
+    table.add_column("does the work of", overflow="fold")
+    for head in ("GFLOP", "MB"):
+        table.add_column(head, justify="right", no_wrap=True)
     for w in sorted(d.dispatches, key=lambda w: (-w.flops, -w.bytes))[:top]:
         name = f"{w.kernel} (shared tiles)" if w.shared else w.kernel
-        table.add_row(name, _briefly(w.nodes), f"{w.flops / 1e9:.4g}", f"{w.bytes / 1e6:.4g}")
+        table.add_row(name, briefly(w.nodes), f"{w.flops / 1e9:.4g}", f"{w.bytes / 1e6:.4g}")
     console.print(table)
-
-
-def _briefly(nodes: Sequence[str]) -> str:
-    """Paths of nodes, as exporters write them, cut to what tells them apart."""
-    tails = [node.rstrip("/").split("/")[-1] for node in nodes]
-    head = "/".join(nodes[0].rstrip("/").split("/")[-4:]) if nodes else ""
-    return " + ".join([head, *tails[1:4]]) + (f" + {len(tails) - 4} more" if len(tails) > 4 else "")
 
 
 def _print_costs(e: Explanation, console: Console, top: int, flops: float) -> None:
     heavy = [c for c in e.costs if c.flops][:top]
     if not heavy:
         return
-    table = Table("node", "op", "inputs", "output", "GFLOP", "share", "MB", title="Heaviest nodes")
+    table = Table(title="Heaviest nodes")
+    for head in ("node", "op", "inputs", "output"):
+        table.add_column(head, overflow="fold")
+    for head in ("GFLOP", "share", "MB"):
+        table.add_column(head, justify="right", no_wrap=True)
     for c in heavy:
         inputs = " ".join("×".join(map(str, s)) or "scalar" for s in c.inputs[:2])
         share = f"{100 * c.flops / flops:.1f} %"
         table.add_row(
-            c.name,
+            briefly([c.name]),
             c.op_type,
             inputs,
             "×".join(map(str, c.output)),

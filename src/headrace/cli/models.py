@@ -103,6 +103,10 @@ def explain(
     model: ModelPath,
     dim: DimOption = None,
     device: DeviceOption = "cpu",
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="GPU", help="Predict for m1, rtx4090, igpu, or a .json or .toml file."),
+    ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Heavy nodes to list.")] = 15,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,7 +115,7 @@ def explain(
     Example: headrace explain model.onnx --dim batch=1
     """
     with busy("reading"):
-        explanation = explain_model(model, dims_of(dim), device)
+        explanation = explain_model(model, dims_of(dim), device, target)
     if as_json:
         print(json.dumps(explanation.as_dict()))
     else:

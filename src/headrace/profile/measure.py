@@ -81,7 +81,7 @@ def profile_executable(
         events=events,
         cliffs=(),
         notes=tuple({"node": n.node, "text": n.text, "refused": n.refused} for n in notes),
-        graph=_fates(subject.model, events),
+        graph=fates(subject.model, events),
         peak_bytes=None if plan is None else plan.peak_bytes,
     )
     return replace(profile, cliffs=tuple(find_cliffs(profile)))
@@ -154,7 +154,7 @@ def _events(matched: Sequence[Sequence[Span]], typical: int, began: int, peaks: 
     return tuple(events)
 
 
-def _fates(model: Model, events: Sequence[Event]) -> tuple[NodeFate, ...]:
+def fates(model: Model, events: Sequence[Event]) -> tuple[NodeFate, ...]:
     """What became of every node of the model: which events do its work."""
     doing: dict[str, list[int]] = {}
     for i, e in enumerate(events):
@@ -162,7 +162,7 @@ def _fates(model: Model, events: Sequence[Event]) -> tuple[NodeFate, ...]:
             for name in e.nodes:
                 doing.setdefault(name, []).append(i)
     known = {str(name) for name in model.graph.initializers}
-    fates = []
+    found = []
     for node in model.graph:
         name = label(node)
         inputs = tuple(str(v.name) for v in node.inputs if v is not None)
@@ -175,8 +175,8 @@ def _fates(model: Model, events: Sequence[Event]) -> tuple[NodeFate, ...]:
             known.update(outputs)
         else:
             fate = "gone"
-        fates.append(NodeFate(name, node.op_type, inputs, outputs, fate, tuple(mine)))
-    return tuple(fates)
+        found.append(NodeFate(name, node.op_type, inputs, outputs, fate, tuple(mine)))
+    return tuple(found)
 
 
 def _adapter(subject: Subject) -> tuple[str, bool]:

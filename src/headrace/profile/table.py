@@ -24,10 +24,7 @@ def print_profile(p: Profile, console: Console, top: int = 15) -> None:
     )
     peaks = f"{p.peaks.gflops:.4g} GFLOP/s and {p.peaks.gbs:.3g} GB/s" if p.peaks.gflops else "not known"
     console.print(f"measured peaks of the device: {peaks}", highlight=False, style="dim")
-    if p.cliffs:
-        console.print("\n[bold]Cliffs[/bold]")
-    for i, cliff in enumerate(p.cliffs, 1):
-        console.print(f"  {i}. {cliff.text}", highlight=False, markup=False)
+    _print_cliffs(p, console)
     console.print()
     console.print(_work_table(p, top))
     _print_overhead(p, console)
@@ -35,11 +32,31 @@ def print_profile(p: Profile, console: Console, top: int = 15) -> None:
     console.print(f"cold start {sum(p.cold_ms.values()):.0f} ms: {cold}", highlight=False)
 
 
+def print_prediction(p: Profile, console: Console, top: int) -> None:
+    """What a run is predicted to take where it was not run, and the cliffs to expect."""
+    console.print(
+        f"\n[bold]Predicted for {p.adapter}[/bold]: {p.ms:.3g} ms "
+        f"({p.peaks.gflops:.4g} GFLOP/s, {p.peaks.gbs:.4g} GB/s); nothing was run",
+        highlight=False,
+    )
+    _print_cliffs(p, console)
+    console.print(_work_table(p, top))
+    _print_overhead(p, console)
+
+
+def _print_cliffs(p: Profile, console: Console) -> None:
+    if p.cliffs:
+        console.print("\n[bold]Cliffs[/bold]")
+    for i, cliff in enumerate(p.cliffs, 1):
+        console.print(f"  {i}. {cliff.text}", highlight=False, markup=False)
+
+
 def _work_table(p: Profile, top: int) -> Table:
     work = p.work
     total = sum(e.ms for e in work)
     title = f"Heaviest of {len(work)} pieces of work, {total:.3f} ms in all"
-    table = Table("kernel", "does the work of", title=title)
+    table = Table("kernel", title=title)
+    table.add_column("does the work of", overflow="fold")
     for head in ("ms", "%", "GFLOP/s", "GB/s", "of peak"):
         table.add_column(head, justify="right", no_wrap=True)
     for e in sorted(work, key=lambda e: -e.ms)[:top]:
@@ -73,7 +90,7 @@ def _print_overhead(p: Profile, console: Console) -> None:
 def briefly(nodes: Sequence[str]) -> str:
     """Paths of nodes, as exporters write them, cut to what tells them apart."""
     tails = [node.rstrip("/").split("/")[-1] for node in nodes]
-    head = "/".join(nodes[0].rstrip("/").split("/")[-4:]) if nodes else ""
+    head = "/".join(nodes[0].rstrip("/").split("/")[-6:]) if nodes else ""
     return " + ".join([head, *tails[1:4]]) + (f" + {len(tails) - 4} more" if len(tails) > 4 else "")
 
 
@@ -94,9 +111,9 @@ def print_comparison(new: Profile, old: Profile, console: Console, top: int = 15
     if not rows:
         return
     table = Table("does the work of", "before, ms", "now, ms", "difference", title="Work that changed most")
-    for nodes, before, now in rows[:top]:
-        cells = [f"{ms:.3f}" if ms is not None else "-" for ms in (before, now)]
-        table.add_row(briefly(nodes), *cells, f"{(now or 0) - (before or 0):+.3f}")
+    for nodes, was, now_takes in rows[:top]:
+        cells = ["-" if ms is None else f"{ms:.3f}" for ms in (was, now_takes)]
+        table.add_row(briefly(nodes), *cells, f"{(now_takes or 0) - (was or 0):+.3f}")
     console.print(table)
 
 
