@@ -21,18 +21,19 @@ DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "T
 I32 = ir.DataType.INT32
 WORDS = 4096  # of workgroup memory, that a device always has
 ACTIVATIONS = {
-    "relu": ("max(x, 0.0)", 0.0, 0.0),
+    "relu": ("select(x, 0.0, x < 0.0)", 0.0, 0.0),
     "tanh": ("tanh_safe(x)", 0.0, 0.0),
-    "sigmoid": ("1.0 / (1.0 + exp(-x))", 0.0, 0.0),
+    "sigmoid": ("sigmoid(x)", 0.0, 0.0),
     "affine": ("{a} * x + {b}", 1.0, 0.0),
     "leakyrelu": ("select({a} * x, x, x >= 0.0)", 0.01, 0.0),
     "thresholdedrelu": ("select(0.0, x, x >= {a})", 1.0, 0.0),
     "scaledtanh": ("{a} * tanh_safe({b} * x)", 1.0, 1.0),
-    "hardsigmoid": ("clamp({a} * x + {b}, 0.0, 1.0)", 0.2, 0.5),
-    "elu": ("select({a} * (exp(x) - 1.0), x, x >= 0.0)", 1.0, 0.0),
+    "hardsigmoid": ("clamp_nan({a} * x + {b}, 0.0, 1.0)", 0.2, 0.5),
+    "elu": ("select({a} * expm1(x), x, x >= 0.0)", 1.0, 0.0),
     "softsign": ("x / (1.0 + abs(x))", 0.0, 0.0),
-    "softplus": ("max(x, 0.0) + log(1.0 + exp(-abs(x)))", 0.0, 0.0),
+    "softplus": ("softplus(x)", 0.0, 0.0),
 }
+HELPERS = ("tanh_safe", "sigmoid", "clamp_nan", "expm1", "softplus")
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ class Recurrent(Template):
         b.text.const(KIND=self.kind, HIDDEN=h, REVERSE=self.reverse, LINEAR=self.linear_before_reset)
         b.text.const(CLIPPED=self.clip > 0, COUPLED=self.coupled, CELLS=h if self.kind else 1)
         b.text.uniform(steps=self.steps, clip=float(self.clip))
-        b.text.helpers.setdefault("tanh_safe")
         for name, text in zip("fgh", (*self.functions, "x", "x"), strict=False):
+            for helper in HELPERS:
+                if f"{helper}(" in text:
+                    b.text.helpers.setdefault(helper)
             b.text.functions.append(f"fn act_{name}(x: f32) -> f32 {{\n    return {text};\n}}\n")
         at, turn = (t, n, j), (variable("s", self.steps), n, j)
         coords, values = [at, turn], [("y", "f32"), ("h", "f32")]
