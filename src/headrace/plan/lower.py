@@ -19,6 +19,7 @@ from ..ops import OPS, Call, Refuse
 from ..ops.movement import sizes_tensor
 from ..ops.registry import Value, to_tensor
 from ..rules.driver import label
+from ..rules.phase import with_phases
 from ..target import Target
 from .host import evaluate, evaluate_sizes
 
@@ -96,6 +97,7 @@ def attributes_of(node: ir.Node) -> dict[str, Any]:
 
 def prepare_graph(model: Model) -> Graph:
     """Unpack a model once; nodes that read only constants are computed here."""
+    model = with_phases(model)
     graph = Graph(model, {}, [])
     for name, value in model.graph.initializers.items():
         assert value.const_value is not None
@@ -323,7 +325,7 @@ class Walk:
             return None  # an expression of the coordinate, in whichever kernel reads it
         arrays = [v if isinstance(v, np.ndarray) else None for v in inputs]
         if any(isinstance(a, SizeArray) for a in arrays):
-            found = evaluate_sizes(step.node.op_type, arrays, step.attributes)
+            found = evaluate_sizes(step.node.op_type, arrays, step.attributes, len(step.node.outputs))
             if found is not None or not self.exact:
                 return found
             arrays = [None if a is None else fixed(a) for a in arrays]

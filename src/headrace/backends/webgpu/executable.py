@@ -99,7 +99,7 @@ class WebGpuExecutable:
         self._stored: dict[str, Array] = {}
         self._segments: OrderedDict[Any, Segment] = OrderedDict()
         self._stages = 1  # the most segments that a run had
-        self._notes: dict[Note, None] = {}
+        self._notes: dict[Note, None] = dict.fromkeys(self._graph.model.notes[len(model.notes) :])
         self._plan: Plan | None = None
         self._closed = False
         self._dtypes = {v.name or "": v.dtype for v in model.graph.inputs}
