@@ -14,6 +14,7 @@ from ...errors import DeviceError
 from ...target import Target
 
 _WANTED = ("shader-f16", "timestamp-query", "subgroup")
+_COPY_SRC, _COPY_DST = 4, 8  # of GPUBufferUsage
 _open: dict[str, Device] = {}
 _lock = threading.RLock()
 
@@ -39,6 +40,7 @@ class Device:
     pipelines: dict[tuple[str, tuple[str, ...]], tuple[Any, Any]] = field(default_factory=dict)
     sessions: int = 0
     lost: str = ""
+    probe: Any = None  # a small buffer that `drain` reads
 
     def check(self) -> None:
         """Raise DeviceError if the device was lost."""
@@ -61,11 +63,18 @@ class Device:
                 f"The device {self.name} was lost. Create a new session: it opens the device again."
             ) from error
 
+    def drain(self) -> None:
+        """Wait for all work that was submitted: a read of any buffer comes after it. (wgpu-py 0.32 cannot call
+        `onSubmittedWorkDone`.)"""
+        if self.probe is None:
+            self.probe = self.handle.create_buffer(size=4, usage=_COPY_SRC | _COPY_DST)
+        self.handle.queue.read_buffer(self.probe)
+
     def alive(self) -> bool:
         """Whether the device still answers; the driver tells of a loss only when something is asked of it."""
         if not self.lost:
             try:
-                self.handle.create_buffer(size=4, usage=8).destroy()
+                self.handle.create_buffer(size=4, usage=_COPY_DST).destroy()
             except Exception as error:  # wgpu-py: a validation error that names the lost device
                 self.lost = str(error).strip().splitlines()[-1].strip()
         return not self.lost

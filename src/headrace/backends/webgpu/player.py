@@ -242,7 +242,7 @@ class Prepared:
         """Where nothing is read back, a profiled run waits for the end of the work by itself."""
         if self._stamps is not None:
             with spanned(recorder, "wait", HOST):
-                self.device.handle.queue.on_submitted_work_done_sync()
+                self.device.drain()
             self._finished()
 
     def _submit(self, encoder: Any, recorder: Recorder | None) -> None:

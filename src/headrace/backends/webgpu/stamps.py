@@ -105,7 +105,7 @@ class Waits:
             commands = encoder.finish()
             start = time.perf_counter_ns()
             handle.queue.submit([commands])
-            handle.queue.on_submitted_work_done_sync()
+            self._device.drain()
             self._times.append((start, time.perf_counter_ns()))
 
     def spans(self) -> Sequence[Span]:

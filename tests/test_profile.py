@@ -1,0 +1,351 @@
+"""Profiles: what is recorded on the CPU, the record as a file, the trace, predictions, and the sentences about cliffs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import headrace
+from headrace.bench.cases import inverse_stft_weight
+from headrace.errors import HeadraceError, InputError
+from headrace.explanation import explain_model
+from headrace.profile import Event, Peaks, Profile, load_profile
+from headrace.profile import peaks as peaks_module
+from headrace.profile.cliffs import find_cliffs
+from headrace.profile.peaks import cache_file, measured_peaks
+from headrace.profile.predict import MACHINES, machine
+from headrace.profile.table import differences
+from headrace.profile.trace import TRACKS, trace_events
+
+from .models import model_of
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def _known_peaks(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(peaks_module, "RUNS", 1)
+
+
+def random(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def convolutions():
+    """Conv, Relu, Conv, and a Softmax at the end."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], name="rectifier"),
+        helper.make_node("Conv", ["b", "w2"], ["c"], name="second", strides=[2, 2]),
+        helper.make_node("Softmax", ["c"], ["y"], name="softmax", axis=1),
+    ]
+    return model_of(nodes, {"x": ["n", 3, "h", "w"]}, ["y"], {"w1": random(16, 3, 3, 3), "w2": random(8, 16, 3, 3)})
+
+
+def inverse_stft(frames=800):
+    node = helper.make_node("ConvTranspose", ["s", "w"], ["y"], name="istft", strides=[64])
+    scaled = helper.make_node("Mul", ["x", "gain"], ["s"], name="gain")
+    weights = {"w": inverse_stft_weight(256), "gain": np.float32([0.5])}
+    return model_of([scaled, node], {"x": [2, 258, frames]}, ["y"], weights)
+
+
+def profiled(model, feeds, runs=3, **options):
+    with headrace.InferenceSession(model.SerializeToString(), "cpu", **options) as session:
+        return session.profile(feeds, runs)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADRACE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return profiled(convolutions(), {"x": random(2, 3, 40, 52)})
+
+
+def test_every_node_of_the_model_is_accounted_for(profile):
+    assert [n.name for n in profile.graph] == ["first", "rectifier", "second", "softmax"]
+    for name in ("first", "second", "softmax"):
+        assert any(name in e.nodes for e in profile.events), name
+    fates = {n.name: n for n in profile.graph}
+    assert fates["first"].fate == "operator" and fates["first"].events
+    for node in profile.graph:
+        assert all(node.name in profile.events[i].nodes for i in node.events)
+
+
+def test_operations_and_bytes_are_those_of_the_convolutions(profile):
+    first = sum(e.flops for e in profile.events if "first" in e.nodes)
+    second = sum(e.flops for e in profile.events if "second" in e.nodes)
+    assert first == 2 * 2 * 16 * 40 * 52 * 27
+    assert second == 2 * 2 * 8 * 19 * 25 * 144
+    assert all(e.bytes > 0 for e in profile.work)
+
+
+def test_times_fit_into_the_run(profile):
+    assert profile.runs == 3 and profile.p10_ms <= profile.ms <= profile.p90_ms
+    assert sum(e.ms for e in profile.work) <= 1.5 * profile.p90_ms
+    for e in profile.events:
+        assert 0 <= e.p10_ms <= e.ms <= e.p90_ms
+        assert -0.1 <= e.start_ms <= profile.p90_ms + 1
+        assert e.share is None or 0 < e.share <= 1
+
+
+def test_a_step_carries_the_names_of_the_nodes_that_it_replaces():
+    found = profiled(inverse_stft(), {"x": random(2, 258, 800)})
+    steps = [e for e in found.events if e.kind == "step"]
+    assert steps and all("istft" in e.nodes for e in steps)
+    assert any(e.kind == "operator" and e.nodes == ("gain",) for e in found.events)
+    assert {n.name: n.fate for n in found.graph} == {"gain": "operator", "istft": "step"}
+
+
+def test_a_profile_leaves_no_files_and_the_session_runs_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    x = {"x": random(2, 258, 800)}
+    with headrace.InferenceSession(inverse_stft().SerializeToString(), "cpu") as session:
+        before = session.run(None, x)
+        session.profile(x, 2)
+        session.profile(x, 1)
+        np.testing.assert_array_equal(session.run(None, x)[0], before[0])
+    assert [p.name for p in tmp_path.iterdir() if p.name != "cache"] == []
+
+
+def test_cold_start_is_split_and_its_parts_fit_in_the_whole():
+    start = time.perf_counter()
+    with headrace.InferenceSession(inverse_stft().SerializeToString(), "cpu") as session:
+        session.run(None, {"x": random(2, 258, 800)})
+        whole = (time.perf_counter() - start) * 1e3
+        found = session.profile({"x": random(2, 258, 800)}, 1)
+    assert list(found.cold_ms) == ["load", "optimize", "lower", "compile", "first run"]
+    assert all(ms >= 0 for ms in found.cold_ms.values())
+    assert 0 < sum(found.cold_ms.values()) <= whole
+
+
+def test_nothing_is_recorded_in_a_plain_run(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a plain run recorded a span")
+
+    with headrace.InferenceSession(inverse_stft().SerializeToString(), "cpu") as session:
+        monkeypatch.setattr("headrace.backends.spans.Span.__init__", refuse)
+        session.run(None, {"x": random(2, 258, 800)})
+        with pytest.raises(HeadraceError, match="recorded a span"):
+            session.profile({"x": random(2, 258, 800)}, 1)
+
+
+@pytest.mark.parametrize("runs", [0, -1, 1.5, True, "3", None])
+def test_runs_must_be_a_positive_integer(runs):
+    with (
+        headrace.InferenceSession(inverse_stft().SerializeToString(), "cpu") as session,
+        pytest.raises(InputError, match="runs"),
+    ):
+        session.profile({"x": random(2, 258, 800)}, runs)
+
+
+def test_feeds_are_checked_as_in_run():
+    with headrace.InferenceSession(inverse_stft().SerializeToString(), "cpu") as session:
+        for feeds in ({}, {"x": random(2, 258)}, {"z": random(1)}, {"x": np.zeros((2, 258, 800))}):
+            with pytest.raises(InputError):
+                session.profile(feeds, 1)
+    with pytest.raises(HeadraceError, match="closed"):
+        session.profile({"x": random(2, 258, 800)}, 1)
+
+
+# --- the record as a file
+
+
+def test_a_record_is_read_back_as_it_was(profile, tmp_path):
+    profile.save(tmp_path / "p.json")
+    assert load_profile(tmp_path / "p.json") == profile
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "3", "null", '{"format": 1}', '{"format": 99}', '{"format": 1, "events": [{"a": 1}]}', "\0"],
+)
+def test_a_file_that_is_no_profile_is_refused(tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InputError, match=r"bad\.json"):
+        load_profile(tmp_path / "bad.json")
+
+
+def test_files_that_cannot_be_read_or_written_are_input_errors(profile, tmp_path):
+    with pytest.raises(InputError, match="missing"):
+        load_profile(tmp_path / "missing.json")
+    for write in (profile.save, profile.save_trace, profile.save_html):
+        with pytest.raises(InputError, match="nowhere"):
+            write(tmp_path / "nowhere" / "file")
+
+
+def test_the_trace_is_in_the_trace_event_format(profile, tmp_path):
+    profile.save_trace(tmp_path / "t.json")
+    trace = json.loads((tmp_path / "t.json").read_text())
+    check_trace(trace)
+    complete = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert len(complete) == len(profile.events)
+
+
+def check_trace(trace):
+    """The rules of the format that viewers rely on."""
+    assert isinstance(trace["traceEvents"], list) and trace["displayTimeUnit"] in ("ms", "ns")
+    threads = {}
+    for e in trace["traceEvents"]:
+        assert isinstance(e["name"], str) and isinstance(e["pid"], int) and isinstance(e["tid"], int)
+        assert isinstance(e["ts"], int | float)
+        if e["ph"] == "M":
+            assert e["name"] in ("process_name", "thread_name", "thread_sort_index")
+            if e["name"] == "thread_name":
+                threads[e["tid"]] = e["args"]["name"]
+        else:
+            assert e["ph"] == "X" and e["dur"] >= 0 and isinstance(e["cat"], str) and isinstance(e["args"], dict)
+            assert e["tid"] in threads, "an event on a thread without a name"
+    assert set(threads.values()) == set(TRACKS)
+
+
+# --- comparing
+
+
+def test_differences_are_matched_by_nodes_and_sorted(profile):
+    slower = dataclasses.replace(
+        profile,
+        events=tuple(dataclasses.replace(e, ms=e.ms + 5) if "second" in e.nodes else e for e in profile.events),
+    )
+    rows = differences(slower, profile)
+    assert "second" in rows[0][0] and rows[0][2] - rows[0][1] >= 5
+    without = dataclasses.replace(profile, events=tuple(e for e in profile.events if "softmax" not in e.nodes))
+    assert any("softmax" in nodes and now is None for nodes, _, now in differences(without, profile))
+
+
+# --- peaks
+
+
+def test_peaks_are_measured_once_and_a_broken_cache_is_measured_again(tmp_path):
+    calls = []
+
+    def measure(software):
+        calls.append(software)
+        return Peaks(10.0 * len(calls), 2.0)
+
+    assert measured_peaks("a card", True, measure) == Peaks(10.0, 2.0)
+    assert measured_peaks("a card", True, measure) == Peaks(10.0, 2.0) and len(calls) == 1
+    assert measured_peaks("another", True, measure) == Peaks(20.0, 2.0)
+    for broken in ("", "{", "[1]", '{"a card": 3}', '{"x": {"gflops": 1}}'):
+        cache_file().write_text(broken)
+        before = len(calls)
+        measured_peaks("a card", True, measure)
+        assert len(calls) == before + 1, broken
+
+
+@pytest.mark.parametrize(("flops", "moved"), [(1e9, 1e6), (1e6, 1e9), (0, 1e9), (1e9, 0)])
+def test_the_roofline_is_the_slower_of_both(flops, moved):
+    peaks = Peaks(gflops=100, gbs=10)
+    assert peaks.least_ms(flops, moved) == pytest.approx(max(flops / 1e8, moved / 1e7))
+    assert peaks.bound(flops, moved) == ("compute" if flops / 1e8 >= moved / 1e7 else "memory")
+    assert Peaks().least_ms(flops, moved) == 0 and Peaks().bound(flops, moved) == ""
+
+
+# --- predictions
+
+
+def test_predictions_are_never_faster_than_the_roofline_and_say_what_they_are(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(convolutions().SerializeToString())
+    times = {}
+    for name, m in MACHINES.items():
+        found = explain_model(tmp_path / "m.onnx", {"n": 1, "h": 64, "w": 64}, "cpu", name).prediction
+        assert found is not None and "predicted" in found.adapter and m.name in found.adapter
+        kernels = [e for e in found.events if e.kind == "kernel"]
+        assert kernels and {"first", "second"} <= {n for e in kernels for n in e.nodes}
+        for e in kernels:
+            assert e.ms >= max(e.flops / m.gflops, e.bytes / m.gbs) / 1e6
+        times[name] = found.ms
+    assert times["rtx4090"] < times["m1"] and times["rtx4090"] < times["igpu"]
+
+
+def test_a_machine_from_a_file(tmp_path):
+    (tmp_path / "a.json").write_text('{"gflops": 500, "gbs": 20.5}')
+    (tmp_path / "b.toml").write_text('name = "card"\ngflops = 500\ngbs = 20.5\nlaunch_us = 1\n')
+    assert machine(str(tmp_path / "a.json")).name == "a"
+    assert machine(str(tmp_path / "b.toml")).launch_us == 1 and machine(str(tmp_path / "b.toml")).name == "card"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "3", "{}", '{"gflops": 1}', '{"gflops": 0, "gbs": 1}', '{"gflops": "1", "gbs": 1}',
+        '{"gflops": true, "gbs": 1}', '{"gflops": 1, "gbs": 1, "speed": 3}', '{"gflops": NaN, "gbs": 1}',
+    ],
+)  # fmt: skip
+def test_a_bad_machine_is_refused(tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InputError, match=r"bad\.json"):
+        machine(str(tmp_path / "bad.json"))
+
+
+@pytest.mark.parametrize("name", ["", "rtx", "m2", "missing.json", "missing.toml"])
+def test_an_unknown_machine_is_refused(name):
+    with pytest.raises(InputError, match="target"):
+        machine(name)
+
+
+# --- cliffs
+
+
+def made(*events, ms=None, notes=()):
+    """A profile that holds just these events."""
+    at, placed = 0.0, []
+    for e in events:
+        placed.append(dataclasses.replace(e, start_ms=at))
+        at += e.ms
+    return Profile(
+        model="m", device="webgpu", adapter="card", software=False, headrace="0", date="", machine={}, inputs={},
+        runs=1, ms=ms or at, p10_ms=at, p90_ms=at, plain_ms=at, cold_ms={}, peaks=Peaks(1000, 100),
+        events=tuple(placed), cliffs=(), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def event(kind, ms, nodes=(), **more):
+    track = {"kernel": "device", "readback": "copy", "upload": "copy"}.get(kind, "host")
+    plain = Event(kind, track, more.pop("name", kind), nodes, (), 0.0, ms, ms, ms, 0, 0.0)
+    return dataclasses.replace(plain, **more)
+
+
+def test_a_readback_in_mid_graph_comes_first_however_short_it_is():
+    found = find_cliffs(
+        made(
+            event("kernel", 500.0, ("heavy",), share=0.01, bound="compute", flops=1e6),
+            event("wait", 500.0, before_host=True),
+            event("readback", 0.001, tensors=("mask",), bytes=625, before_host=True),
+            event("host step", 0.01, ("cast",), name="Cast", reason="asked for by host_nodes"),
+            event("kernel", 1.0, ("last",), share=0.9),
+            event("readback", 3.0, tensors=("y",), bytes=10**8),
+        )
+    )
+    assert [c.kind for c in found] == ["readback", "host step", "far from roofline"]
+    first = found[0]
+    assert "625 bytes" in first.text and "'mask'" in first.text and "'cast'" in first.text
+    assert "host_nodes" in first.text and first.nodes == ("cast",)
+
+
+def test_a_kernel_far_from_the_roofline_is_told_with_the_refusal():
+    refusal = {"node": "slow", "text": "not a DFT basis (off by 0.3)", "refused": True}
+    slow = event("kernel", 80.0, ("slow",), name="conv", share=0.03, bound="compute", flops=2.4e9, bytes=10**6)
+    found = find_cliffs(made(slow, event("kernel", 20.0, ("fine",), share=0.8), notes=[refusal]))
+    assert [c.kind for c in found] == ["far from roofline"]
+    assert "3 %" in found[0].text and "not a DFT basis" in found[0].text and "GFLOP/s" in found[0].text
+    assert found[0].ms == pytest.approx(80 * 0.97)
+
+
+def test_a_kernel_that_dominates_is_named_unless_it_was_rewritten_already():
+    big, rest = event("kernel", 60.0, ("big",), share=0.6), event("kernel", 40.0, ("rest",), share=0.6)
+    assert [c.nodes for c in find_cliffs(made(big, rest))] == [("big",)]
+    done = {"node": "big", "text": "inverse STFT", "refused": False}
+    assert find_cliffs(made(big, rest, notes=[done])) == []
+
+
+def test_what_costs_little_is_no_cliff():
+    small = event("kernel", 0.5, ("small",), share=0.01)
+    rest = [event("kernel", 33.0, (name,), share=0.7) for name in "abc"]
+    assert find_cliffs(made(small, *rest)) == []
