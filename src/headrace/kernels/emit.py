@@ -10,12 +10,13 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from ..dtypes import storage_type, value_type
 from .expr import Buffer, Coords, Tensor
 from .helpers import helpers_text
 from .index import Atom, Lin, variable
+from .size import Number, Size, at_least, hint, key_of, largest, same
 
 _WHOLE = re.compile(r"(u\.)?[A-Za-z_]\w*")  # text that needs no parentheses
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -80,7 +81,7 @@ class Scope:
         """Make a variable's level known."""
         self._levels[name] = level
 
-    def param(self, value: float | int, type_: str, role: str = "") -> str:
+    def param(self, value: float | Number, type_: str, role: str = "") -> str:
         """A number as a field of the uniform."""
         return self.kernel.param(value, type_, f"{self.tag}:{role}" if role else "")
 
@@ -88,12 +89,12 @@ class Scope:
         """Ask for a function of helpers.wgsl."""
         self.kernel.helpers.setdefault(name)
 
-    def data_index(self, text: str, extent: int) -> Lin:
+    def data_index(self, text: str, extent: Number) -> Lin:
         """An i32 read from memory, to be used as a coordinate in [0, extent)."""
         name = self.let(text, "i32")
         level = self._levels[name]
         self.affine = self.affine and level == 0
-        return Lin([(Atom("var", name, 0, max(extent - 1, 0), level), 1)])
+        return Lin([(Atom("var", name, 0, largest(extent - 1, 0), level), 1)])
 
     def test(self, text: str) -> str:
         """A condition; inside the inner loop it makes the map non-affine."""
@@ -113,7 +114,7 @@ class Scope:
         outer = [t for t in x.terms if t[0].level == 0]
         inner = [t for t in x.terms if t[0].level > 0]
         head = [self._term(a, c) for a, c in outer]
-        if x.const:
+        if not same(x.const, 0):
             head.append(self.param(x.const, "i32", "+" + _shape_of(x)))
         text = " + ".join(head) if head else "0"
         if not inner:
@@ -124,9 +125,9 @@ class Scope:
         text = " + ".join([*([text] if head else []), *tail])
         return text if _NAME.fullmatch(text) else self.let(text, "i32", 1)
 
-    def _term(self, atom: Atom, c: int) -> str:
+    def _term(self, atom: Atom, c: Number) -> str:
         name = self._atom(atom)
-        if c == 1:
+        if same(c, 1):
             return name
         return f"{name} * {self.param(c, 'i32', '*' + name)}"
 
@@ -179,8 +180,8 @@ class KernelText:
     reads: dict[str, tuple[Buffer, str, str]] = field(default_factory=dict)  # buffer name -> (buffer, binding, storage)
     writes: list[tuple[Buffer, str, str]] = field(default_factory=list)
     affine: bool = True
-    _params: list[tuple[str, str, float | int]] = field(default_factory=list)
-    _roles: dict[tuple[str, str, float | int], str] = field(default_factory=dict)
+    _params: list[tuple[str, str, float | Number]] = field(default_factory=list)
+    _roles: dict[tuple[str, str, object], str] = field(default_factory=dict)
 
     def note(self, node: str) -> None:
         """Remember the ONNX node that this kernel does (a part of) the work of."""
@@ -197,23 +198,23 @@ class KernelText:
         """`alias name = type`."""
         self.consts.append(f"alias {name} = {type_};")
 
-    def uniform(self, **values: int | float) -> None:
+    def uniform(self, **values: Number | float) -> None:
         """Named fields of the uniform `u`: i32 for ints, f32 for floats."""
         for key, value in values.items():
             self._params.append((key, "f32" if isinstance(value, float) else "i32", value))
 
-    def uniform_as(self, name: str, type_: str, value: int | float) -> None:
+    def uniform_as(self, name: str, type_: str, value: Number | float) -> None:
         """A named field of a given WGSL type."""
         self._params.append((name, type_, value))
 
-    def param(self, value: float | int, type_: str, role: str = "") -> str:
+    def param(self, value: float | Number, type_: str, role: str = "") -> str:
         """An unnamed field of the uniform; equal numbers share one only where their role in the text is the same."""
-        key = (type_, role, value if value == value else "nan")
-        name = self._roles.get(key) if role else None  # type: ignore[arg-type]
+        key = (type_, role, key_of(value) if isinstance(value, Size) else value if value == value else "nan")
+        name = self._roles.get(key) if role else None
         if name is None:
             name = f"p{len(self._params)}"
             self._params.append((name, type_, value))
-            self._roles[key] = name  # type: ignore[index]
+            self._roles[key] = name
         return f"u.{name}"
 
     def bind(self, buffer: Buffer) -> tuple[str, str]:
@@ -292,7 +293,7 @@ class KernelText:
         bound: Mapping[int, str],
         variables: Sequence[str],
         values: Sequence[tuple[str, str]],
-        guard: Sequence[tuple[Lin, int]] = (),
+        guard: Sequence[tuple[Lin, Number]] = (),
     ) -> None:
         """A function that stores: each output is a lazy tensor over the values just computed (`bound`), its buffer and
         the coordinates of the element that the kernel holds. `values` are the (name, type) of the computed arguments.
@@ -315,9 +316,11 @@ class KernelText:
         self.functions.append(f"fn {name}({arguments}) {{\n{''.join([*lines, *stores])}}}\n")
 
     @staticmethod
-    def _guard(scope: Scope, c: Lin, extent: int) -> list[str]:
-        tests = [f"{scope.lin(c)} < 0"] if c.lo < 0 else []
-        return [*tests, f"{scope.lin(c)} >= {scope.param(extent, 'i32', 'guard' + c.key)}"] if c.hi >= extent else tests
+    def _guard(scope: Scope, c: Lin, extent: Number) -> list[str]:
+        tests = [] if at_least(c.lo, 0) else [f"{scope.lin(c)} < 0"]
+        if at_least(extent - 1, c.hi):
+            return tests
+        return [*tests, f"{scope.lin(c)} >= {scope.param(extent, 'i32', 'guard' + c.key)}"]
 
     def _target(self, buffer: Buffer) -> str:
         for known, name, _ in self.writes:
@@ -350,14 +353,18 @@ class KernelText:
         return "".join([*lines, *self.functions, body])
 
     def uniform_bytes(self) -> bytes:
-        """The uniform's content."""
-        out = bytearray()
-        for _, type_, value in self._params:
-            if type_ == "f32":
-                out += struct.pack("<f", _float32(float(value)))
-            else:
-                out += struct.pack("<I", int(value) & 0xFFFFFFFF)
-        return bytes(out) or b"\0\0\0\0"
+        """The uniform's content; for sizes that are expressions, at the traced sizes."""
+        words = (word(type_, hint(value) if isinstance(value, Size) else value) for _, type_, value in self._params)
+        return b"".join(words) or b"\0\0\0\0"
+
+    def uniform_sizes(self) -> list[tuple[int, str, Number]]:
+        """Byte offset, WGSL type and value of the fields that are expressions."""
+        return [(4 * i, t, cast(Number, v)) for i, (_, t, v) in enumerate(self._params) if isinstance(v, Size)]
+
+
+def word(type_: str, value: float) -> bytes:
+    """One field of a uniform."""
+    return struct.pack("<f", _float32(float(value))) if type_ == "f32" else struct.pack("<I", int(value) & 0xFFFFFFFF)
 
 
 def _float32(value: float) -> float:
@@ -374,7 +381,7 @@ def flatten_lazily(coords: Coords, buffer: Buffer) -> Lin:
     return flatten(coords, buffer.shape)
 
 
-def loop_variables(shape: Sequence[int], names: Sequence[str], level: int = 0) -> Coords:
+def loop_variables(shape: Sequence[Number], names: Sequence[str], level: int = 0) -> Coords:
     """One variable an axis."""
     return tuple(variable(n, e, level) for n, e in zip(names, shape, strict=True))
 

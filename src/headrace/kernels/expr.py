@@ -18,13 +18,14 @@ import onnx_ir as ir
 from ..dtypes import Array, value_type
 from ..errors import ModelError
 from .index import Lin, flatten, reshape
+from .size import Number, same
 
 if TYPE_CHECKING:
     from .emit import Scope
     from .template import Template
 
 Coords = tuple[Lin, ...]
-Shape = tuple[int, ...]
+Shape = tuple[Number, ...]
 _serial = count()
 
 
@@ -37,7 +38,9 @@ class Tensor:
     __slots__ = ("cost", "dtype", "inputs", "node", "serial", "shape")
     movement: ClassVar[bool] = False
 
-    def __init__(self, shape: Sequence[int], dtype: ir.DataType, inputs: Sequence[Tensor] = (), node: str = "") -> None:
+    def __init__(
+        self, shape: Sequence[Number], dtype: ir.DataType, inputs: Sequence[Tensor] = (), node: str = ""
+    ) -> None:
         self.shape: Shape = tuple(shape)
         self.dtype = dtype
         self.inputs: tuple[Tensor, ...] = tuple(inputs)
@@ -46,7 +49,7 @@ class Tensor:
         self.serial = next(_serial)
 
     @property
-    def size(self) -> int:
+    def size(self) -> Number:
         """Number of elements."""
         return prod(self.shape)
 
@@ -71,7 +74,7 @@ class Buffer(Tensor):
 
     __slots__ = ("data", "name", "stored")
 
-    def __init__(self, name: str, shape: Sequence[int], dtype: ir.DataType, data: Array | None = None) -> None:
+    def __init__(self, name: str, shape: Sequence[Number], dtype: ir.DataType, data: Array | None = None) -> None:
         super().__init__(shape, dtype)
         self.name, self.data = name, data
 
@@ -84,7 +87,7 @@ class Fill(Tensor):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: float | int | bool, shape: Sequence[int], dtype: ir.DataType) -> None:
+    def __init__(self, value: float | Number | bool, shape: Sequence[Number], dtype: ir.DataType) -> None:
         super().__init__(shape, dtype)
         self.value = value
 
@@ -99,7 +102,9 @@ class Iota(Tensor):
 
     __slots__ = ("axis", "start", "step")
 
-    def __init__(self, shape: Sequence[int], dtype: ir.DataType, axis: int, start: float, step: float) -> None:
+    def __init__(
+        self, shape: Sequence[Number], dtype: ir.DataType, axis: int, start: float | Number, step: float | Number
+    ) -> None:
         super().__init__(shape, dtype)
         self.axis, self.start, self.step = axis, start, step
 
@@ -107,8 +112,12 @@ class Iota(Tensor):
         c = coords[self.axis]
         if self.type == "f32":
             return f"({scope.param(self.start, 'f32')} + {scope.param(self.step, 'f32')} * f32({scope.lin(c)}))"
-        text = scope.lin(c * int(self.step) + int(self.start))
+        text = scope.lin(c * _whole(self.step) + _whole(self.start))
         return text if self.type == "i32" else f"u32({text})"
+
+
+def _whole(n: float | Number) -> Number:
+    return int(n) if isinstance(n, float) else n
 
 
 class Map(Tensor):
@@ -144,7 +153,7 @@ class View(Tensor):
         self,
         kind: str,
         x: Tensor,
-        shape: Sequence[int],
+        shape: Sequence[Number],
         source: Callable[[Coords], Coords],
         node: str,
         back: Callable[[Coords], Coords] | None = None,
@@ -159,10 +168,10 @@ class View(Tensor):
         return self.back(coords) if self.back else None
 
 
-def reshaped(x: Tensor, shape: Sequence[int], node: str = "") -> Tensor:
+def reshaped(x: Tensor, shape: Sequence[Number], node: str = "") -> Tensor:
     """`x` with another shape of as many elements. Raises ModelError for a shape of more or fewer."""
     shape = tuple(shape)
-    if shape == x.shape:
+    if same(shape, x.shape):
         return x
     if prod(shape) != x.size:
         raise ModelError(f"Node {node or x.node!r}: shape {list(x.shape)} cannot become {list(shape)}.")
@@ -180,17 +189,17 @@ def transposed(x: Tensor, perm: Sequence[int], node: str = "") -> Tensor:
     return View("transpose", x, shape, lambda c: tuple(c[i] for i in place), node, lambda c: tuple(c[p] for p in perm))
 
 
-def expanded(x: Tensor, shape: Sequence[int], node: str = "") -> Tensor:
+def expanded(x: Tensor, shape: Sequence[Number], node: str = "") -> Tensor:
     """`x` broadcast to `shape` by ONNX's (numpy's) rules."""
     shape = tuple(shape)
-    if shape == x.shape:
+    if same(shape, x.shape):
         return x
     if isinstance(x, Fill):
         return Fill(x.value, shape, x.dtype)
-    if prod(shape) == x.size:
+    if same(prod(shape), x.size):
         return reshaped(x, shape, node)
     lead, old = len(shape) - len(x.shape), x.shape
-    keep = [n != 1 for n in old]
+    keep = [same(n, m) or n != 1 for n, m in zip(old, shape[lead:], strict=True)]
     from .index import ZERO
 
     return View("expand", x, shape, lambda c: tuple(c[lead + i] if k else ZERO for i, k in enumerate(keep)), node)
@@ -222,7 +231,7 @@ class Heavy:
         self,
         template: Template,
         inputs: Sequence[Tensor],
-        outputs: Sequence[tuple[Sequence[int], ir.DataType]],
+        outputs: Sequence[tuple[Sequence[Number], ir.DataType]],
         node: str,
     ) -> None:
         self.template, self.inputs, self.node = template, tuple(inputs), node
@@ -235,6 +244,6 @@ class Result(Tensor):
 
     __slots__ = ("heavy", "index")
 
-    def __init__(self, heavy: Heavy, index: int, shape: Sequence[int], dtype: ir.DataType) -> None:
+    def __init__(self, heavy: Heavy, index: int, shape: Sequence[Number], dtype: ir.DataType) -> None:
         super().__init__(shape, dtype, heavy.inputs, heavy.node)
         self.heavy, self.index = heavy, index

@@ -11,6 +11,7 @@ from .emit import KernelText
 from .expr import Buffer, Coords, Tensor
 from .helpers import body
 from .index import Lin
+from .size import Number, Size
 
 Store = Callable[[Coords], Coords]
 
@@ -20,8 +21,8 @@ class Launch:
     """How a kernel is started: workgroups in x, y, z, and the work it does."""
 
     body: str
-    groups: tuple[int, int, int]
-    flops: int = 0
+    groups: tuple[Number, Number, Number]
+    flops: Number = 0
     workgroup: tuple[int, int, int] = (64, 1, 1)
     workgroup_bytes: int = 0
 
@@ -62,7 +63,7 @@ class Build:
         variables: Sequence[str],
         coords: Sequence[Coords],
         values: Sequence[tuple[str, str]],
-        guard: Sequence[tuple[Lin, int]] = (),
+        guard: Sequence[tuple[Lin, Number]] = (),
     ) -> None:
         """Write the function `name(variables..., values...)` that finishes and stores one element: `coords` and
         `values`
@@ -92,14 +93,14 @@ def wgsl(file: str, name: str) -> str:
     return body(Path(file).parent / name)
 
 
-def ceil_div(a: int, b: int) -> int:
+def ceil_div(a: Number, b: Number) -> Number:
     """a / b, rounded up."""
-    return -(-a // b)
+    return (a + b - 1) // b
 
 
-def spread(count: int, limit: int) -> tuple[int, int]:
+def spread(count: Number, limit: int) -> tuple[Number, Number]:
     """Workgroups in x and y for a linear `count`, within a limit a dimension."""
-    if count <= limit:
+    if not isinstance(count, Size) and count <= limit:
         return count, 1
     y = ceil_div(count, limit)
     return ceil_div(count, y), y

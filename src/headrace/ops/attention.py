@@ -9,6 +9,7 @@ from math import inf, prod
 
 from ..kernels.expr import Fill, Heavy, Map, Result, Tensor, View
 from ..kernels.index import unflatten, variable
+from ..kernels.size import same
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .matmul import MatMul
 from .normalize import SOFTMAX, Normalize
@@ -78,14 +79,15 @@ def _try(heavy: Heavy, second: MatMul, uses: Mapping[int, int]) -> None:
     ):
         return
     score = _peel(soft.inputs[0])
-    if soft.template.length != second.k or not second.batch or score.shape != (*second.batch, second.m, second.k):
+    shape = (*second.batch, second.m, second.k)
+    if not second.batch or not same((*score.shape, soft.template.length), (*shape, second.k)):
         return
     dot = _product_in(score, uses)
     if dot is None or second.n % 4 or second.n > LARGEST_HEAD:
         return
     first = dot.heavy.template
     assert isinstance(first, MatMul)
-    if first.k != second.n or first.batch != second.batch or (first.m, first.n) != (second.m, second.k):
+    if not same((*first.batch, first.m, first.k, first.n), (*second.batch, second.m, second.n, second.k)):
         return
     heavy.template = Attention(second.batch, second.m, second.k, second.n, zero_empty, dot, score.shape)
     heavy.nodes = (*dot.heavy.nodes, *soft.nodes, *heavy.nodes)
@@ -130,7 +132,7 @@ def _product_in(score: Tensor, uses: Mapping[int, int]) -> Result | None:
             isinstance(x, Result)
             and isinstance(x.heavy.template, MatMul)
             and uses.get(x.serial, 0) == 1
-            and x.shape == score.shape
+            and same(x.shape, score.shape)
         ):
             if found is not None:
                 return None

@@ -11,6 +11,7 @@ import numpy as np
 from ..dtypes import Array
 from ..kernels.expr import Fill, Map, Stored, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin, unflatten, variable
+from ..kernels.size import largest, same
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .conv_slide import build_slide, slides
 from .fft_basis import forward_stft
@@ -178,7 +179,7 @@ def conv(call: Call) -> Tensor:
         raise Refuse("more than three spatial axes")
     rows, channels = w.shape[0] // groups, w.shape[1]
     shape = (x.shape[0], w.shape[0], *window.outside)
-    if min(shape) <= 0:
+    if any(n <= 0 for n in shape):
         y: Tensor = Fill(0, [max(n, 0) for n in shape], x.dtype)
     elif (found := forward_stft(call, x, window.outside, window.before, window.strides, window.dilations)) is not None:
         y = found
@@ -216,12 +217,12 @@ def _as_product(call: Call, x: Tensor, w: Tensor, window: Window, shape: tuple[i
         o = unflatten(c[2], window.outside)
         return (c[0], c[1], *(q * s + (-b) for q, (s, b) in zip(o, moved, strict=True)))
 
-    same = x.shape[2:] == window.outside
+    whole = same(x.shape[2:], window.outside)
     columns = (
-        reshaped(x, (batch, k, positions)) if same else View("columns", x, (batch, k, positions), source, call.node)
+        reshaped(x, (batch, k, positions)) if whole else View("columns", x, (batch, k, positions), source, call.node)
     )
     left = reshaped(w, (w.shape[0], k))
-    if batch == 1:
+    if same(batch, 1):
         columns = reshaped(columns, (k, positions))
         y = call.heavy(MatMul((), w.shape[0], k, positions), [left, columns], (w.shape[0], positions), x.dtype)
         return reshaped(y, shape, call.node)
@@ -236,7 +237,7 @@ def _taps_as_product(call: Call, x: Tensor, window: Window, shape: tuple[int, ..
 
     if window.padded:
         after = (count - 1) * stride + (k - 1) * step + 1 - before - x.shape[2]
-        x = Stored(Pad(x, Fill(0, (), x.dtype), (0, 0, before), (0, 0, max(after, 0)), call.node), call.node)
+        x = Stored(Pad(x, Fill(0, (), x.dtype), (0, 0, before), (0, 0, largest(after, 0)), call.node), call.node)
         before = 0
 
     def source(c: tuple[Lin, ...]) -> tuple[Lin, ...]:

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..kernels.index import Lin, variable
+from ..kernels.size import hint
 from ..kernels.template import Build, Launch, ceil_div, wgsl
 from ..target import Target
 
@@ -23,14 +24,14 @@ def chunk_of(taps: int) -> int:
 def slides(target: Target, window: Window, rows: int) -> bool:
     """Whether this kernel is the better one: neighbouring taps along the last axis, enough positions and rows."""
     plain = window.strides[-1] == 1 and (window.dilations[-1] == 1 or window.taps[-1] == 1)
-    return target.software and plain and window.outside[-1] >= 6 and rows >= 4
+    return target.software and plain and hint(window.outside[-1]) >= 6 and rows >= 4
 
 
 def build_slide(conv: Conv, b: Build) -> Launch:
     """The kernel's text and launch."""
     w, axes = conv.window, ("z", "y", "x")
     outside = (*(1,) * (3 - len(w.taps)), *w.outside)
-    columns, rows, chunk = 16 if outside[2] >= 24 else 8, 8 if conv.rows > 4 else 4, chunk_of(w.taps[-1])
+    columns, rows, chunk = 16 if hint(outside[2]) >= 24 else 8, 8 if conv.rows > 4 else 4, chunk_of(w.taps[-1])
     n, c, g = variable("n", conv.batch), variable("c", conv.channels, 1), variable("g", conv.groups)
     m, tap, j = variable("m", conv.rows), variable("t", prod(w.taps)), variable("j", rows, 1)
     b.read("x", 0, (n, g * conv.channels + c, *w.position()), ("g", "n", *axes), ("c",))

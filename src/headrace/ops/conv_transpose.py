@@ -95,7 +95,7 @@ def conv_transpose(call: Call) -> Tensor:
     dilations = tuple(call.attr("dilations") or (1,) * rank)
     sizes, pads = output_sizes(call, x.shape[2:], taps, strides, dilations)
     shape = (x.shape[0], w.shape[1] * groups, *sizes)
-    if min(shape) <= 0 or x.size == 0:
+    if any(n <= 0 for n in shape) or x.size == 0:
         return with_bias(call, Fill(0, [max(n, 0) for n in shape], x.dtype))
     by_fft = inverse_stft(call, x, sizes, pads, strides, dilations)
     if by_fft is not None:

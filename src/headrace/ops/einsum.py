@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from ..kernels.expr import Map, Tensor, View, expanded, reshaped, transposed
+from ..kernels.size import broadcast_shapes
 from .matmul import product
 from .reduce import SUM, reduced
 from .registry import Call, Refuse, op
@@ -86,7 +85,7 @@ def einsum(call: Call) -> Tensor:
     sizes: dict[str, int] = {}
     for x, labels in zip(inputs, operands, strict=True):
         for n, v in zip(x.shape, labels, strict=True):
-            sizes[v] = int(np.broadcast_shapes((sizes.get(v, 1),), (n,))[0])
+            sizes[v] = broadcast_shapes((sizes.get(v, 1),), (n,))[0]
     terms = [_diagonal(x, v, call.node) for x, v in zip(inputs, operands, strict=True)]
     total, labels = terms[0]
     for i, (x, right) in enumerate(terms[1:], 1):

@@ -19,6 +19,7 @@ from ..dtypes import Array
 from ..kernels.expr import Buffer, Coords, Fill, Map, Stored, Tensor, View, expanded, reshaped
 from ..kernels.helpers import functions_text
 from ..kernels.index import unflatten, variable
+from ..kernels.size import at_least, largest
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .movement import Pad, Take, sliced
 from .registry import Call
@@ -318,8 +319,8 @@ def framed(call: Call, x: Tensor, taps: int, stride: int, step: int, count: int,
     before, zero outside."""
     batch, samples = x.shape
     after = (count - 1) * stride + (taps - 1) * step + 1 - before - samples
-    if before > 0 or after > 0:
-        x = Stored(Pad(x, Fill(0, (), x.dtype), (0, max(before, 0)), (0, max(after, 0)), call.node), call.node)
+    if before > 0 or not at_least(0, after):
+        x = Stored(Pad(x, Fill(0, (), x.dtype), (0, max(before, 0)), (0, largest(after, 0)), call.node), call.node)
         before = min(before, 0)
 
     def source(c: Coords) -> Coords:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 import onnx_ir as ir
 
 from ..kernels.expr import Fill, Tensor, expanded, reshaped
 from ..kernels.index import unflatten, variable
+from ..kernels.size import broadcast_shapes
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .registry import Call
 
@@ -52,7 +52,7 @@ def integer_product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType = I32) 
         )
         rows = y.shape[-2:-1] if len(a.shape) > 1 else ()
         return reshaped(y, (*y.shape[:-2], *rows, *(y.shape[-1:] if len(b.shape) > 1 else ())), call.node)
-    batch = tuple(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    batch = tuple(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     (m, k), n = a.shape[-2:], b.shape[-1]
     if not k or not prod((*batch, m, n)):
         return Fill(0, (*batch, m, n), dtype)

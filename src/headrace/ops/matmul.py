@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
 import onnx_ir as ir
 
 from ..kernels.expr import Buffer, Fill, Map, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import unflatten, variable
+from ..kernels.size import broadcast_shapes, hint, same
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from ..target import Target
 from .fft_basis import dft_product
@@ -22,6 +22,7 @@ SHARED_TILE, SHARED_BYTES = 64, 16 * (65 + 64) * 4
 def shares(target: Target, m: int, n: int, k: int) -> bool:
     """Whether a product is for the kernel with tiles in workgroup memory: on a GPU, and large enough to fill its tiles.
     Software adapters keep workgroup memory where everything else is, so it only costs them."""
+    m, n, k = hint(m), hint(n), hint(k)
     room = target.workgroup_size >= 256 and target.workgroup_bytes >= SHARED_BYTES
     return room and not target.software and min(m, n) >= SHARED_TILE // 2 and k >= 16
 
@@ -31,6 +32,7 @@ def tile(m: int, n: int, fixed: bool = False) -> tuple[int, int, int]:
 
     Where `n` is `fixed` (it comes from a weight, so no input size changes it) the lanes fit it as tightly as they can.
     """
+    m, n = hint(m), hint(n)
     rows = next(t for t in (1, 2, 4, 8) if t == 8 or t >= m)
     if fixed and n > 32:
         options = [
@@ -91,10 +93,10 @@ def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:
     (m, k), n = a.shape[-2:], b.shape[-1]
     if k != b.shape[-2]:
         raise Refuse(f"shapes {a.shape} and {b.shape} do not multiply")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if k == 0:
         return Fill(0, (*batch, m, n), dtype)
-    if prod(b.shape[:-2]) == 1 and prod(batch) == prod(a.shape[:-2]):
+    if same(prod(b.shape[:-2]), 1) and same(prod(batch), prod(a.shape[:-2])):
         rows = reshaped(a, (prod(batch) * m, k), call.node)
         flat = call.heavy(
             MatMul((), prod(batch) * m, k, n), [rows, reshaped(b, (k, n), call.node)], (prod(batch) * m, n), dtype

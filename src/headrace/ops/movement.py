@@ -12,6 +12,8 @@ from ..dtypes import Array
 from ..kernels.emit import Scope
 from ..kernels.expr import Coords, Fill, Iota, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin
+from ..kernels.known import SizeArray, dtype_of, known_array
+from ..kernels.size import Number, Size, at_least, broadcast_shapes, key_of, largest, same
 from .registry import Call, Refuse, Value, op
 
 
@@ -27,7 +29,8 @@ class Concat(Tensor):
         self.axis, self.cost = axis, len(parts)
 
     def emit(self, scope: Scope, coords: Coords) -> str:
-        start, pieces = 0, []
+        start: Number = 0
+        pieces: list[tuple[Number, str]] = []
         for p in self.inputs:
             moved = list(coords)
             moved[self.axis] = coords[self.axis] + (-start)
@@ -36,9 +39,16 @@ class Concat(Tensor):
         text = pieces[0][1]
         at = scope.lin(coords[self.axis])
         for begin, value in pieces[1:]:
-            inside = scope.test(f"{at} >= {scope.param(begin, 'i32', f'cat{begin}')}")
+            inside = scope.test(f"{at} >= {scope.param(begin, 'i32', f'cat{key_of(begin)}')}")
             text = scope.let(f"select({text}, {value}, {inside})", self.type)
         return text
+
+
+def sizes_tensor(array: SizeArray, node: str) -> Tensor:
+    """Known sizes as a tensor: each is a uniform of the kernel that reads it."""
+    dtype = ir.DataType.from_numpy(array.type)
+    ones: list[Tensor] = [Fill(v, (1,), dtype) for v in array.ravel()]
+    return reshaped(Concat(ones, 0, node) if len(ones) > 1 else ones[0], array.shape, node)
 
 
 class Pad(Tensor):
@@ -56,9 +66,9 @@ class Pad(Tensor):
         moved = tuple(c + (-b) for c, b in zip(coords, self.before, strict=True))
         tests = []
         for c, n in zip(moved, x.shape, strict=True):
-            if c.lo < 0:
+            if not at_least(c.lo, 0):
                 tests.append(f"{scope.lin(c)} >= 0")
-            if c.hi >= n:
+            if not at_least(n - 1, c.hi):
                 tests.append(f"{scope.lin(c)} < {scope.param(n, 'i32', 'pad' + c.key)}")
         value = scope.value(x, moved)
         if not tests:
@@ -91,7 +101,7 @@ class Take(Tensor):
 
 def sliced(x: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int], node: str) -> Tensor:
     """x[starts::steps], `shape` elements long."""
-    if tuple(shape) == x.shape and all(s == 1 for s in steps):
+    if same(tuple(shape), x.shape) and all(same(s, 1) for s in steps):
         return x
     if isinstance(x, Fill):
         return Fill(x.value, shape, x.dtype)
@@ -162,17 +172,17 @@ def transpose_(call: Call) -> Tensor:
 def expand(call: Call) -> Tensor:
     """Broadcast both ways."""
     x = call.x(0)
-    return expanded(x, np.broadcast_shapes(x.shape, tuple(call.ints(1, "shape"))), call.node)
+    return expanded(x, broadcast_shapes(x.shape, tuple(call.ints(1, "shape"))), call.node)
 
 
 @op("Tile", dtypes="all", known=(1,))
 def tile(call: Call) -> Tensor:
     """Repeats along each axis."""
     x, repeats = call.x(0), call.ints(1, "repeats")
-    if all(r == 1 for r in repeats):
+    if all(same(r, 1) for r in repeats):
         return x
     shape, old = [n * r for n, r in zip(x.shape, repeats, strict=True)], x.shape
-    if all(n == 1 or r == 1 for n, r in zip(old, repeats, strict=True)):
+    if all(same(n, 1) or same(r, 1) for n, r in zip(old, repeats, strict=True)):
         return expanded(x, shape, call.node)
     return View("tile", x, shape, lambda c: tuple(v % n if n else ZERO for v, n in zip(c, old, strict=True)), call.node)
 
@@ -202,9 +212,26 @@ def slice_(call: Call) -> Tensor:
     steps = call.ints(4, "steps") if call.has(4) else [1] * len(starts)
     begin, step, shape = [0] * rank, [1] * rank, list(x.shape)
     for a, s, e, k in zip(axes, starts, ends, steps, strict=True):
-        chosen = range(*slice(s, e if k > 0 or e >= -x.shape[a] else None, k).indices(x.shape[a]))
-        begin[a % rank], step[a % rank], shape[a % rank] = chosen.start, k, len(chosen)
+        start, count = _chosen(x.shape[a], s, e, k)
+        begin[a % rank], step[a % rank], shape[a % rank] = start, k, count
     return sliced(x, begin, step, shape, call.node)
+
+
+def _chosen(n: Number, start: Number, end: Number, step: int) -> tuple[Number, Number]:
+    """Where a slice of `n` elements starts, and how many it takes."""
+    if step < 0 or not any(isinstance(v, Size) for v in (n, start, end)):
+        chosen = range(*slice(start, end if step > 0 or end >= -n else None, step).indices(n))
+        return chosen.start, len(chosen)
+    first, last = (_clamped(v, n) for v in (start, end))
+    return first, largest(0, (last - first + step - 1) // step)
+
+
+def _clamped(place: Number, n: Number) -> Number:
+    """A place counted from the end where it is negative, within 0 and n."""
+    if not isinstance(place, Size) and place >= 2**31 - 1:
+        return n
+    place = place + n if place < 0 else place
+    return 0 if place < 0 else -largest(-place, -n)
 
 
 @op("Split", dtypes="all", known=(1,))
@@ -233,11 +260,13 @@ def gather(call: Call) -> Tensor:
     shape = (*x.shape[:axis], *call.shape(1), *x.shape[axis + 1 :])
     if isinstance(x, Fill):
         return Fill(x.value, shape, x.dtype)
-    if index is not None and index.size:
+    if index is not None and index.size == 1:
+        return reshaped(_one(x, axis, index.ravel()[0], call.node), shape, call.node)
+    if index is not None and index.size and not isinstance(n, Size):
         flat = np.where(index < 0, index + n, index).ravel()
         steps = np.diff(flat)
-        if flat.size == 1 or (steps == steps[0]).all():
-            step = int(steps[0]) if flat.size > 1 else 1
+        if (steps == steps[0]).all():
+            step = int(steps[0])
             rank = len(x.shape)
             part = sliced(
                 x,
@@ -248,6 +277,14 @@ def gather(call: Call) -> Tensor:
             )
             return reshaped(part, shape, call.node)
     return Take(x, call.x(1), axis, call.node)
+
+
+def _one(x: Tensor, axis: int, at: Number, node: str) -> Tensor:
+    """One place along an axis."""
+    place = at if isinstance(at, Size) else int(at)
+    place = place + x.shape[axis] if place < 0 else place
+    rank, shape = len(x.shape), (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return sliced(x, [place if a == axis else 0 for a in range(rank)], [1] * rank, shape, node)
 
 
 @op("Pad", dtypes="all", known=(1, 3))
@@ -265,7 +302,9 @@ def pad(call: Call) -> Tensor:
         value = call.x(2) if call.has(2) else Fill(call.attr("value", 0.0) if x.type == "f32" else 0, (), x.dtype)
         if not x.size:
             return expanded(reshaped(value, (), call.node), shape, call.node)
-        return Pad(x, reshaped(value, (), call.node), before, after, call.node) if any(before + after) else x
+        if all(same(n, 0) for n in before + after):
+            return x
+        return Pad(x, reshaped(value, (), call.node), before, after, call.node)
     if not x.size:
         raise Refuse(f"{mode} padding of no elements")
     return Folded(x, before, shape, mode, call.node)
@@ -286,7 +325,7 @@ class Folded(Tensor):
         return scope.value(x, tuple(moved))
 
     def _fold(self, scope: Scope, c: Lin, n: int) -> Lin:
-        if c.lo >= 0 and c.hi < n:
+        if at_least(c.lo, 0) and at_least(n - 1, c.hi):
             return c
         size, at = scope.param(n, "i32"), scope.lin(c)
         if self.mode == "edge":
@@ -303,8 +342,8 @@ def shape_of(call: Call) -> Value:
     """Known on the host, whatever the input is."""
     shape = call.shape(0)
     if call.op_type == "Size":
-        return np.array(prod(shape), np.int64)
-    return np.array(shape[call.attr("start", 0) : call.attr("end")], np.int64)
+        return known_array(prod(shape), np.int64)
+    return known_array(shape[call.attr("start", 0) : call.attr("end")], np.int64)
 
 
 @op("ConstantOfShape", dtypes="all", known=(0,))
@@ -312,13 +351,20 @@ def constant_of_shape(call: Call) -> Value:
     """One value, kept as one value."""
     value = call.attr("value")
     one = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return np.broadcast_to(one.reshape(()), tuple(call.ints(0, "shape")))
+    shape = tuple(call.ints(0, "shape"))
+    if any(isinstance(n, Size) for n in shape):
+        return Fill(one.reshape(()).item(), shape, ir.DataType.from_numpy(one.dtype))
+    return np.broadcast_to(one.reshape(()), shape)
 
 
 @op("Range", dtypes="float, int", known=(0, 1, 2))
 def range_(call: Call) -> Value:
     """Known bounds. Floats are computed on the device, from the coordinate."""
     a, b, c = (call.need(i, "bounds").reshape(()) for i in range(3))
+    if any(isinstance(v, SizeArray) for v in (a, b, c)):
+        first, end, step = (v.item() for v in (a, b, c))
+        count = largest(0, -((first - end) // step))
+        return Iota((count,), ir.DataType.from_numpy(dtype_of(a)), 0, first, step)
     if a.dtype.kind == "f":
         count = max(int(np.ceil((b.astype(np.float64) - a) / c)), 0)
         return Iota((count,), ir.DataType.from_numpy(a.dtype), 0, a.item(), c.item())
@@ -326,4 +372,4 @@ def range_(call: Call) -> Value:
     return result
 
 
-__all__ = ["Concat", "Iota", "Pad", "Take", "axis_of", "sliced"]
+__all__ = ["Concat", "Iota", "Pad", "Take", "axis_of", "sizes_tensor", "sliced"]

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from ..kernels.expr import Fill, Map, Tensor, reshaped, transposed
 from ..kernels.index import variable
+from ..kernels.size import hint
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .movement import axis_of
 from .registry import Call, Refuse, op
@@ -43,6 +44,7 @@ _INTEGER = {"ReduceMax": (-(2**31), "max(a, b)"), "ReduceMin": (2**31 - 1, "min(
 
 def lanes_for(rows: int, length: int, software: bool) -> int:
     """Threads that share a row: few rows that are long need it, and GPUs want it sooner than software adapters."""
+    rows, length = hint(rows), hint(length)
     if software:
         return 16 if rows < 8 and length >= 512 else 1
     return 64 if length >= 64 and rows < 65536 else 1

@@ -11,6 +11,8 @@ import onnx_ir as ir
 
 from ..dtypes import Array, value_type
 from ..kernels.expr import Buffer, Fill, Heavy, Iota, Tensor, expanded
+from ..kernels.known import SizeArray, dtype_of
+from ..kernels.size import broadcast_shapes
 from ..kernels.template import Template
 from ..target import Target
 
@@ -91,8 +93,9 @@ class Call:
         return value
 
     def ints(self, i: int, what: str) -> list[int]:
-        """Known input `i` as a list of ints."""
-        return [int(v) for v in self.need(i, what).ravel()]
+        """Known input `i` as a list of ints, or of sizes that stand for ints."""
+        values = self.need(i, what).ravel()
+        return list(values) if isinstance(values, SizeArray) else [int(v) for v in values]
 
     def shape(self, i: int = 0) -> tuple[int, ...]:
         """Shape of input `i`."""
@@ -104,7 +107,7 @@ class Call:
         """ONNX dtype of input `i`."""
         value = self.inputs[i]
         assert value is not None
-        return value.dtype if isinstance(value, Tensor) else ir.DataType.from_numpy(value.dtype)
+        return value.dtype if isinstance(value, Tensor) else ir.DataType.from_numpy(dtype_of(value))
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as a Python value (tuples for lists, str for strings)."""
@@ -173,5 +176,5 @@ def _as_iota(array: Array, dtype: ir.DataType) -> Tensor | None:
 
 def broadcast(tensors: Sequence[Tensor], node: str) -> list[Tensor]:
     """All tensors expanded to their common shape."""
-    shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    shape = broadcast_shapes(*(t.shape for t in tensors))
     return [expanded(t, shape, node) for t in tensors]

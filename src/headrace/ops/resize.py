@@ -17,6 +17,7 @@ from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .elementwise import cast
 from .movement import Take, sliced
 from .registry import Call, Refuse, op
+from .resize_sizes import resized
 
 Kernel = Callable[[Array], Array]
 
@@ -165,6 +166,9 @@ def along_axis(call: Call, x: Tensor, axis: int, first: Array, weights: Array) -
 def resize(call: Call) -> Tensor:
     """Modes nearest, linear and cubic, every coordinate transformation, antialias, and regions of interest."""
     x, mode = call.x(0), call.attr("mode", "nearest")
+    by_expressions = resized(call, cast(x, ir.DataType.FLOAT, call.node) if mode != "nearest" else x)
+    if by_expressions is not None:
+        return cast(by_expressions, x.dtype, call.node)
     shape, scales = sizes_and_scales(call, x.shape)
     old = call.op_type == "Upsample" or call.opset < 11
     transform = "asymmetric" if old else call.attr("coordinate_transformation_mode", "half_pixel")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dtypes import Array, item_size, storage_type, to_storage
 from ..kernels.expr import Buffer, Tensor
+from ..kernels.size import Number, Size, hint, largest
 from ..model import Note
 from ..ops.registry import Value
 from ..target import Target
@@ -36,7 +37,7 @@ def make_plan(
 def buffer_bytes(buffer: Tensor, f16: bool) -> int:
     """Bytes of a stored tensor: at least one word, whole words."""
     size = prod(buffer.shape) * item_size(storage_type(buffer.dtype, f16))
-    return max(4, -(-size // 4) * 4)
+    return largest(4, -(-size // 4) * 4)
 
 
 class _Maker:
@@ -52,6 +53,7 @@ class _Maker:
         self.slots: list[Slot] = []
         self.place: dict[str, tuple[int, int]] = {}  # buffer name -> slot, offset
         self.uniforms = bytearray()
+        self.fields: list[tuple[int, str, Number]] = []
         self.kernels: dict[tuple[str, tuple[str, ...]], int] = {}
         self.kernel_list: list[Kernel] = []
 
@@ -72,6 +74,7 @@ class _Maker:
             known,
             bytes(self.uniforms),
             staging,
+            fields=tuple(self.fields),
         )
 
     def _uploads(self, extra: Sequence[Buffer]) -> tuple[Upload, ...]:
@@ -81,7 +84,7 @@ class _Maker:
             if f"input:{name}" not in used or 0 in spec.shape:
                 continue
             storage = storage_type(spec.dtype, self.target.f16)
-            size = max(4, -(-prod(spec.shape) * item_size(storage) // 4) * 4)
+            size = largest(4, -(-prod(spec.shape) * item_size(storage) // 4) * 4)
             result.append(Upload(name, 0, at, size, storage, int(spec.dtype), spec.shape))
             self.place[f"input:{name}"] = (0, at)
             at += -(-size // self.target.offset_align) * self.target.offset_align
@@ -124,10 +127,14 @@ class _Maker:
                 buffers[b.name] = b
                 first.setdefault(b.name, len(self.groups))
                 last[b.name] = len(self.groups)
-        lives = [Life(n, buffer_bytes(b, self.target.f16), first[n], last[n]) for n, b in buffers.items()]
+        sizes = {n: buffer_bytes(b, self.target.f16) for n, b in buffers.items()}
+        lives = [Life(n, hint(size), first[n], last[n]) for n, size in sizes.items()]
         slots, place = assign(sorted(lives, key=lambda life: life.first))
         base = len(self.slots)
-        self.slots += [Slot(size, "scratch", a, b, labels.get(name, name)) for size, a, b, name in slots]
+        for i, (size, begin, end, name) in enumerate(slots):
+            held = [sizes[n] for n, s in place.items() if s == i]
+            size = largest(*held) if any(isinstance(n, Size) for n in held) else size
+            self.slots.append(Slot(size, "scratch", begin, end, labels.get(name, name)))
         self.place.update((n, (base + s, 0)) for n, s in place.items())
         self.names = {b.name: b for b in buffers.values()}
 
@@ -151,13 +158,16 @@ class _Maker:
             for axis in "XYZ":
                 g.text.uniform_as(f"ORIGIN_{axis}", "u32", 0)
         kernel = self._kernel(g, g.text.text(body))
-        data, whole = g.text.uniform_bytes(), prod(launch.groups)
+        data, fields, whole = g.text.uniform_bytes(), g.text.uniform_sizes(), prod(hint(n) for n in launch.groups)
         result = []
         for origin, groups in parts:
             uniforms = origin_bytes(data, origin) if len(parts) > 1 else data
-            windows = [self._uniform(uniforms), *self._windows(g)]
-            share = prod(groups) / whole
-            flops, moved = int(launch.flops * share), int(sum(w.size for w in windows[1:]) * share)
+            moving = [(len(data) - 12 + 4 * i, "u32", n) for i, n in enumerate(origin) if isinstance(n, Size)]
+            windows = [self._uniform(uniforms, [*fields, *moving]), *self._windows(g)]
+            flops, moved = launch.flops, sum(w.size for w in windows[1:])
+            if len(parts) > 1:
+                share = prod(hint(n) for n in groups) / whole
+                flops, moved = int(hint(flops) * share), int(hint(moved) * share)
             result.append(Dispatch(kernel, groups, tuple(windows), tuple(g.text.nodes), flops, moved))
         return result
 
@@ -171,11 +181,13 @@ class _Maker:
             )
         return self.kernels[key]
 
-    def _uniform(self, data: bytes) -> Binding:
+    def _uniform(self, data: bytes, fields: Sequence[tuple[int, str, Number]]) -> Binding:
         data += bytes(-len(data) % 16)
         self.uniforms += bytes(-len(self.uniforms) % self.target.offset_align)
+        start = len(self.uniforms)
         self.uniforms += data
-        return Binding(-1, len(self.uniforms) - len(data), len(data))
+        self.fields += [(start + at, type_, size) for at, type_, size in fields]
+        return Binding(-1, start, len(data))
 
     def _windows(self, g: Group) -> list[Binding]:
         buffers = [*(b for b, _, _ in g.text.reads.values()), *(b for b, _, _ in g.text.writes)]

@@ -11,6 +11,8 @@ import onnx_ir as ir
 from onnx import compose
 
 from ..kernels.expr import Tensor
+from ..kernels.known import dtype_of
+from ..kernels.size import Size
 from ..ops import Refuse
 from ..ops.registry import Value
 
@@ -32,7 +34,7 @@ def lower_function(
 ) -> Sequence[Value | None] | None:
     """Outputs of a node by its definition; None where ONNX gives none. `reason` is why the node itself has no kernel.
     Raises Refuse where a part of the definition has none either."""
-    types = tuple(None if v is None else (_dtype(v), tuple(v.shape)) for v in inputs)
+    types = tuple(None if v is None else (_dtype(v), _known_sizes(v.shape)) for v in inputs)
     key = (id(step.node), types)
     if key not in walk.graph.functions:
         walk.graph.functions[key] = _body(step, types, walk.opset_of(step))
@@ -50,7 +52,11 @@ def lower_function(
 
 
 def _dtype(value: Value) -> ir.DataType:
-    return value.dtype if isinstance(value, Tensor) else ir.DataType.from_numpy(value.dtype)
+    return value.dtype if isinstance(value, Tensor) else ir.DataType.from_numpy(dtype_of(value))
+
+
+def _known_sizes(shape: Sequence[int]) -> tuple[int | None, ...]:
+    return tuple(None if isinstance(n, Size) else n for n in shape)
 
 
 def _body(step: Step, types: Sequence[Any], opset: int) -> Body | None:

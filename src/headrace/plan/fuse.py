@@ -23,6 +23,7 @@ from ..errors import DeviceError
 from ..kernels.emit import KernelText
 from ..kernels.expr import Buffer, Coords, Fill, Heavy, Iota, Map, Result, Stored, Tensor, View
 from ..kernels.pointwise import Pointwise
+from ..kernels.size import same
 from ..kernels.template import Build, Launch, Store
 from ..model import Note
 from ..ops.attention import fuse_attention
@@ -239,7 +240,7 @@ class Fuser:
             return False
         newest = max(leaves, key=lambda y: y.serial)
         path = cone.paths[newest.serial]
-        if path is None or newest.size != x.size or any(self._epilogue(y) for y in self._inner(x, cone)):
+        if path is None or not same(newest.size, x.size) or any(self._epilogue(y) for y in self._inner(x, cone)):
             return False
         if isinstance(newest, Result) and len(newest.heavy.results) > 1:
             return False

@@ -10,6 +10,8 @@ import onnx
 import onnx_ir as ir
 
 from ..dtypes import Array
+from ..kernels.known import SizeArray, dtype_of, known_array
+from ..kernels.size import largest
 
 Inputs = Sequence[Any]  # arrays, or None for an input that is not given
 Fast = Callable[[Inputs, Mapping[str, Any]], Any]
@@ -109,6 +111,73 @@ FAST: dict[str, Fast] = {
     "Ceil": lambda x, a: np.ceil(x[0]),
     "Neg": lambda x, a: np.negative(x[0]),
 }
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+def _reduced(f: Callable[..., Any]) -> Fast:
+    def reduce(x: Inputs, a: Mapping[str, Any]) -> Any:
+        axes = x[1].ravel().tolist() if len(x) > 1 and x[1] is not None else a.get("axes")
+        if axes is not None and not axes and a.get("noop_with_empty_axes", 0):
+            return x[0]
+        return f(x[0], axis=tuple(axes) if axes else None, keepdims=bool(a.get("keepdims", 1)))
+
+    return reduce
+
+
+def _each(f: Callable[..., Any], count: int = 2) -> Fast:
+    return lambda x, a: np.frompyfunc(f, count, 1)(*x[:count])
+
+
+SAME = ("Gather", "Unsqueeze", "Slice", "Reshape", "Squeeze", "Concat", "Transpose", "Expand", "Identity")
+TESTS = ("Equal", "Less", "Greater", "GreaterOrEqual", "LessOrEqual")
+ON_SIZES: dict[str, Fast] = {
+    **{name: FAST[name] for name in (*SAME, *TESTS, "Add", "Sub", "Mul", "Neg")},
+    "Div": _each(_truncated),
+    "Mod": _each(lambda a, b: a % b),
+    "Max": _each(largest),
+    "Min": _each(lambda a, b: -largest(-a, -b)),
+    "Abs": _each(abs, 1),
+    "Where": lambda x, a: np.where(x[0].astype(bool), x[1], x[2]),
+    "ReduceProd": _reduced(np.prod),
+    "ReduceSum": _reduced(np.sum),
+    "ReduceMax": _reduced(lambda v, **k: np.frompyfunc(largest, 2, 1).reduce(v, **k)),
+}
+DATA = {"Concat": 1 << 30, "Where": 3, "Gather": 1, **dict.fromkeys(("Unsqueeze", "Squeeze", "Slice", "Reshape"), 1)}
+
+
+def _parts(x: Inputs, a: Mapping[str, Any], count: int, dtype: Any) -> list[Array] | None:
+    axis = a.get("axis", 0)
+    each = -(-x[0].shape[axis] // count)
+    given = x[1].tolist() if len(x) > 1 and x[1] is not None else a.get("split")
+    cuts = np.cumsum(given if given else [each] * count)[:-1]
+    return [known_array(part, dtype) for part in np.split(np.asarray(x[0], object), cuts, axis)]
+
+
+def evaluate_sizes(op_type: str, inputs: Inputs, attributes: Mapping[str, Any], count: int = 1) -> list[Array] | None:
+    """The output of a node of which some inputs are SizeArrays, exact for all sizes. None where it would need sizes as
+    indices, or more than integers."""
+    data = DATA.get(op_type, 1 if op_type in ("Expand", "Split") or op_type.startswith("Reduce") else 2)
+    if any(isinstance(v, SizeArray) for v in inputs[data:]):
+        return None
+    dtype = next(dtype_of(v) for v in inputs if isinstance(v, SizeArray))
+    if op_type == "Cast":
+        to = ir.DataType(attributes["to"])
+        return (
+            [known_array(np.asarray(inputs[0]), to.numpy())] if to in (ir.DataType.INT32, ir.DataType.INT64) else None
+        )
+    if op_type == "Split":
+        return _parts(inputs, attributes, count, dtype)
+    if op_type not in ON_SIZES:
+        return None
+    plain = [
+        v if v is None or i >= data else np.asarray(v.tolist() if v.dtype == bool else v, object)
+        for i, v in enumerate(inputs)
+    ]
+    result = ON_SIZES[op_type](plain, attributes)
+    return [known_array(result, bool if op_type in TESTS else dtype)]
 
 
 def evaluate(node: ir.Node, inputs: Inputs, attributes: Mapping[str, Any], opset: int) -> list[Array]:

@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..dtypes import Array
+from ..kernels.size import Number
 
 VERSION = 1
 INLINE_BYTES = 1024  # constants up to this size are in the JSON; bigger ones are in the file of weights
@@ -135,6 +136,9 @@ class Plan:
     staging_bytes: int
     host_steps: tuple[HostStep, ...] = ()
     next: Plan | None = None
+    fields: tuple[
+        tuple[int, str, Number], ...
+    ] = ()  # of the uniforms: byte offset, WGSL type and value, where it is a Size
 
     @property
     def peak_bytes(self) -> int:

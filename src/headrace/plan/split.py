@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import itertools
 import re
-import struct
 from collections.abc import Iterator
 from math import ceil, prod
 
+from ..kernels.emit import word
+from ..kernels.size import Size, hint, largest
 from ..target import Target
 
 Box = tuple[int, int, int]
@@ -24,17 +25,23 @@ def seconds(flops: int, target: Target) -> float:
 
 
 def split(groups: Box, flops: int, target: Target) -> list[tuple[Box, Box]]:
-    """Boxes of workgroups as (origin, size), each within the limits of the target."""
-    pieces = [ceil(n / target.workgroups) for n in groups]
-    wanted = max(1, min(ceil(seconds(flops, target) / target.peak_seconds), MOST))
-    longest = max(range(3), key=lambda i: groups[i])
+    """Boxes of workgroups as (origin, size), each within the limits of the target at the sizes that are planned for."""
+    now = [hint(n) for n in groups]
+    pieces = [ceil(n / target.workgroups) for n in now]
+    wanted = max(1, min(ceil(seconds(hint(flops), target) / target.peak_seconds), MOST))
+    longest = max(range(3), key=lambda i: now[i])
     missing = ceil(wanted / prod(pieces))
-    pieces[longest] = min(pieces[longest] * missing, groups[longest])
+    pieces[longest] = min(pieces[longest] * missing, now[longest])
     spans = [list(_spans(n, count)) for n, count in zip(groups, pieces, strict=True)]
     return [((x[0], y[0], z[0]), (x[1], y[1], z[1])) for z, y, x in itertools.product(spans[2], spans[1], spans[0])]
 
 
 def _spans(length: int, pieces: int) -> Iterator[tuple[int, int]]:
+    if isinstance(length, Size):  # a part without workgroups, at small sizes, is none
+        size = -(-length // pieces)
+        for i in range(pieces):
+            yield i * size, -largest(-size, -largest(0, length - i * size)) if pieces > 1 else length
+        return
     size = ceil(length / pieces)
     for start in range(0, length, size):
         yield start, min(size, length - start)
@@ -56,4 +63,4 @@ def shifted(body: str, workgroup: Box) -> str:
 
 def origin_bytes(uniforms: bytes, origin: Box) -> bytes:
     """The uniforms of a part: its origin is their last three fields."""
-    return uniforms[:-12] + struct.pack("<3I", *origin)
+    return uniforms[:-12] + b"".join(word("u32", hint(n)) for n in origin)

@@ -1,0 +1,36 @@
+"""Known integers of which some are sizes: what a graph computes from shapes while its dimensions have no sizes yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import Array
+from .size import Size
+
+
+class SizeArray(np.ndarray):
+    """An array of objects, ints and Sizes, that stands for one of the integer type `type`."""
+
+    type: np.dtype[Any]
+
+
+def known_array(values: Any, dtype: Any) -> Array:
+    """`values` (nested lists or an array of objects) as integers of `dtype`; a SizeArray where one is a Size."""
+    objects = np.asarray(values, object)
+    if not any(isinstance(v, Size) for v in objects.flat):
+        return objects.astype(dtype)
+    made = objects.view(SizeArray)
+    made.type = np.dtype(dtype)
+    return made
+
+
+def fixed(array: Array) -> Array:
+    """Plain integers: those of the sizes that are traced, with guards."""
+    return np.asarray(array, object).astype(array.type) if isinstance(array, SizeArray) else array
+
+
+def dtype_of(array: Array) -> np.dtype[Any]:
+    """The type that an array has or stands for."""
+    return array.type if isinstance(array, SizeArray) else array.dtype
