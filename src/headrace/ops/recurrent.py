@@ -15,9 +15,11 @@ from .matmul import product
 from .movement import Concat, sliced
 from .registry import Call, Refuse, broadcast, op
 
-GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-KIND = {"RNN": 0, "GRU": 1, "LSTM": 2}
-DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+QUANTIZED = "DynamicQuantizeLSTM"
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4, QUANTIZED: 4}
+KIND = {"RNN": 0, "GRU": 1, "LSTM": 2, QUANTIZED: 2}
+LSTM_FUNCTIONS = ("Sigmoid", "Tanh", "Tanh")
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": LSTM_FUNCTIONS, QUANTIZED: LSTM_FUNCTIONS}
 I32 = ir.DataType.INT32
 WORDS = 4096  # of workgroup memory, that a device always has
 ACTIVATIONS = {
@@ -49,6 +51,7 @@ class Recurrent(Template):
     clip: float
     linear_before_reset: bool
     coupled: bool
+    quantized: bool
     name = "recurrent"
 
     def build(self, b: Build) -> Launch:
@@ -69,6 +72,7 @@ class Recurrent(Template):
             b.text.functions.append("fn peephole(g: i32, j: i32) -> f32 {\n    return 0.0;\n}\n")
         b.text.const(KIND=self.kind, HIDDEN=h, REVERSE=self.reverse, LINEAR=self.linear_before_reset)
         b.text.const(CLIPPED=self.clip > 0, COUPLED=self.coupled, CELLS=h if self.kind else 1)
+        b.text.const(QUANTIZED=self.quantized, ROUNDED=h if self.quantized else 1, LANES=64 if self.quantized else 1)
         b.text.uniform(steps=self.steps, clip=float(self.clip))
         for name, text in zip("fgh", (*self.functions, "x", "x"), strict=False):
             for helper in HELPERS:
@@ -86,7 +90,8 @@ class Recurrent(Template):
             f"    store_all(t, s, n, j, y, h{extra});\n}}\n"
         )
         flops = 2 * self.steps * self.batch * gates * h * h
-        return Launch(wgsl(__file__, "recurrent.wgsl"), (self.batch, 1, 1), flops, (64, 1, 1), 4 * (h + 2 * max(h, 1)))
+        shared = 4 * (h + 2 * max(h, 1) + (h + 128 if self.quantized else 3))
+        return Launch(wgsl(__file__, "recurrent.wgsl"), (self.batch, 1, 1), flops, (64, 1, 1), shared)
 
 
 def _functions(call: Call, direction: int) -> tuple[str, ...]:
@@ -123,8 +128,9 @@ def _direction(call: Call, x: Tensor, d: int, reverse: bool, state: dict[str, Te
     kind, gates = KIND[call.op_type], GATES[call.op_type]
     w, r = _drop(call.x(1), d, call.node), _drop(call.x(2), d, call.node)
     (steps, batch, _), hidden = x.shape, r.shape[-1]
-    if 3 * hidden > WORDS:
-        raise Refuse(f"a hidden size of {hidden}: at most {WORDS // 3} fit a workgroup's memory")
+    most = (WORDS - 128) // (4 if call.op_type == QUANTIZED else 3)
+    if hidden > most:
+        raise Refuse(f"a hidden size of {hidden}: at most {most} fit a workgroup's memory")
     given = product(call, x, transposed(w, (1, 0), call.node), x.dtype)
     recurrent: Tensor = Fill(0, (gates * hidden,), x.dtype)
     if call.has(3):
@@ -147,6 +153,7 @@ def _direction(call: Call, x: Tensor, d: int, reverse: bool, state: dict[str, Te
         float(call.attr("clip", 0.0)),
         bool(call.attr("linear_before_reset", 0)),
         bool(call.attr("input_forget", 0)),
+        call.op_type == QUANTIZED,
     )
     shape = ((steps, batch, hidden), x.dtype)
     y, *carried = Heavy(template, inputs, [shape] * (3 if kind == 2 else 2), call.node).results

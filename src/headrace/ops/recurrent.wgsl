@@ -2,16 +2,49 @@
 var<workgroup> state: array<f32, HIDDEN>;
 var<workgroup> cells: array<f32, CELLS>;
 var<workgroup> next: array<f32, HIDDEN>;
+var<workgroup> rounded: array<f32, ROUNDED>;
+var<workgroup> low: array<f32, LANES>;
+var<workgroup> high: array<f32, LANES>;
 
 fn held(x: f32) -> f32 {
     return select(x, clamp(x, -u.clip, u.clip), CLIPPED);
+}
+
+// The state as the weights see it: itself, or rounded to 256 steps over its range.
+fn seen(k: i32) -> f32 {
+    if (QUANTIZED) {
+        return rounded[k];
+    }
+    return state[k];
+}
+
+fn round_state(lane: i32) {
+    low[lane % LANES] = 0.0;
+    high[lane % LANES] = 0.0;
+    for (var j = lane; j < HIDDEN; j += 64) {
+        low[lane % LANES] = min(low[lane % LANES], state[j]);
+        high[lane % LANES] = max(high[lane % LANES], state[j]);
+    }
+    workgroupBarrier();
+    var least = 0.0;
+    var most = 0.0;
+    for (var i = 0; i < LANES; i++) {
+        least = min(least, low[i]);
+        most = max(most, high[i]);
+    }
+    let scale = select((most - least) / 255.0, 1.0, most == least);
+    let zero = round(-least / scale);
+    for (var j = lane; j < HIDDEN; j += 64) {
+        rounded[j % ROUNDED] = (clamp(round(state[j] / scale) + zero, 0.0, 255.0) - zero) * scale;
+    }
+    workgroupBarrier();
 }
 
 fn from_state(g: i32, j: i32) -> f32 {
     let row = weight_row(g, j);
     var acc = bias(g, j);
     for (var k = 0; k < HIDDEN; k++) {
-        acc += weight_at(row, k) * state[k];
+        acc += weight_at(row, k) * seen(k);
     }
     return acc;
 }
@@ -39,6 +72,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let going = s < length;
         let t = select(s, length - 1 - s, REVERSE && going);
         workgroupBarrier();
+        if (QUANTIZED) {
+            round_state(i32(lane));
+        }
         if (KIND == 1) {
             for (var j = i32(lane); j < HIDDEN; j += 64) {
                 cells[j] = act_f(held(x_in(t, n, 1, j) + from_state(1, j))) * select(state[j], 1.0, LINEAR);
