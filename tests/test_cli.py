@@ -12,6 +12,8 @@ import onnx
 import pytest
 
 import headrace
+from headrace.bench.record import load_record
+from headrace.errors import InputError
 
 from .models import model_of, normal, one_node
 
@@ -34,7 +36,7 @@ def test_version():
     assert headrace_command("--version").stdout.strip() == f"headrace {headrace.__version__}"
 
 
-@pytest.mark.parametrize("command", ["run", "explain", "optimize", "devices", "web", "bench"])
+@pytest.mark.parametrize("command", ["run", "explain", "optimize", "devices", "web", "bench", "profile"])
 def test_help_has_an_example(command):
     assert f"headrace {command}" in headrace_command(command, "--help").stdout
 
@@ -86,8 +88,49 @@ def test_devices():
 
 def test_bench(model):
     done = headrace_command("bench", model, "--against", "onnxruntime", "--device", "cpu", "--seconds", "0.1", "--json")
-    (result,) = json.loads(done.stdout)
-    assert set(result["ms"]) == {"headrace", "onnxruntime"} and result["error"]["onnxruntime"] < 1e-5
+    (result,) = json.loads(done.stdout)["results"]
+    assert set(result["ms"]) == {"headrace", "onnxruntime"} and result["errors"]["onnxruntime"] < 1e-5
+    assert all(low <= result["ms"][name] <= high for name, (low, high) in result["spread"].items())
+
+
+def test_bench_compares_with_an_earlier_record(model, tmp_path):
+    record = tmp_path / "record.json"
+    options = ("--against", "onnxruntime", "--device", "cpu", "--seconds", "0.1")
+    headrace_command("bench", model, *options, "--save", str(record))
+    data = json.loads(record.read_text())
+    slow = {**data["results"][0], "ms": {"headrace": 1e6}, "spread": {"headrace": [9e5, 2e6]}}
+    record.write_text(json.dumps({**data, "results": [slow]}))
+    done = headrace_command("bench", model, *options, "--compare", str(record))
+    assert "times faster" in done.stdout and "within the spread" not in done.stdout
+    assert load_record(record).results[0].ms["headrace"] == 1e6
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"format": 1, "results": [{}]}', '{"format": 7}'])
+def test_a_file_that_is_no_record_is_refused(tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InputError, match=r"bad\.json"):
+        load_record(tmp_path / "bad.json")
+
+
+def test_profile(model, tmp_path):
+    files = {name: tmp_path / name for name in ("save", "trace", "html")}
+    options = [text for name, path in files.items() for text in (f"--{name}", str(path))]
+    done = headrace_command("profile", model, "--device", "cpu", "--runs", "2", *options)
+    assert "cold start" in done.stdout and "does the work of" in done.stdout
+    assert json.loads(files["save"].read_text())["runs"] == 2
+    assert json.loads(files["trace"].read_text())["traceEvents"]
+    assert files["html"].read_text().startswith("<!doctype html>")
+    again = headrace_command("profile", model, "--device", "cpu", "--runs", "1", "--compare", str(files["save"]))
+    assert "before, ms" in again.stdout
+    found = json.loads(headrace_command("profile", model, "--device", "cpu", "--runs", "1", "--json").stdout)
+    assert found["events"] and found["device"] == "cpu"
+
+
+def test_explain_predicts_for_a_gpu_that_is_not_here(model):
+    done = headrace_command("explain", model, "--target", "m1")
+    assert "Predicted for Apple M1" in done.stdout and "nothing was run" in done.stdout
+    found = json.loads(headrace_command("explain", model, "--target", "rtx4090", "--json").stdout)
+    assert found["prediction"]["ms"] > 0 and "predicted" in found["prediction"]["adapter"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +152,11 @@ def test_bench(model):
         ("explain", "{text}"),
         ("optimize", "{text}", "-o", "out.onnx"),
         ("bench", "{model}", "--against", "nothing"),
+        ("bench", "{model}", "--compare", "nowhere.json"),
+        ("profile", "{model}", "--compare", "nowhere.json"),
+        ("profile", "{model}", "--runs", "0"),
+        ("profile", "{model}", "--runs", "1", "--html", "/nowhere/report.html"),
+        ("explain", "{model}", "--target", "no-such-card"),
         ("web", "{model}", "-o", "{out}"),
         ("web", "{model}", "-o", "{out}", "--shape", "x=a"),
         ("web", "{model}", "-o", "{out}", "--shape", "x=1,2,3"),

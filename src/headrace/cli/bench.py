@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from ..bench import Result, bench_cases, bench_model
+from ..bench.record import Record, changes, load_record
 from ..errors import InputError
 from .options import DeviceOption, DimOption, JsonOption, ThreadsOption, app, busy, console, dims_of
 
@@ -30,6 +31,10 @@ def bench(
     threads: ThreadsOption = None,
     seconds: Annotated[float, typer.Option("--seconds", help="Time for each contender and case.")] = 1.5,
     as_json: JsonOption = False,
+    save: Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Write the record as JSON.")] = None,
+    compare: Annotated[
+        Path | None, typer.Option("--compare", metavar="OLD.json", help="Compare with an earlier record.")
+    ] = None,
 ) -> None:
     """Time a model, or the reported cases, beside other runtimes: in turns, in one process.
 
@@ -37,6 +42,7 @@ def bench(
     """
     if not 0 < seconds < math.inf:
         raise InputError(f"--seconds is a positive number, not {seconds}.")
+    old = load_record(compare) if compare is not None else None
     peers = [p.strip() for p in against.split(",") if p.strip()] if against is not None else None
     results: list[Result] = []
     with busy("timing") as progress:
@@ -47,22 +53,28 @@ def bench(
             for result in bench_cases(device, peers, seconds, threads):
                 progress(f"timed {result.name}")
                 results.append(result)
+    record = Record(tuple(results))
+    if save is not None:
+        record.save(save)
     if as_json:
-        print(json.dumps([_as_dict(r) for r in results]))
+        print(json.dumps(record.as_dict()))
         return
     _print_results(results)
+    if old is not None:
+        _print_changes(record, old)
 
 
-def _as_dict(result: Result) -> dict[str, Any]:
-    return {
-        "case": result.name,
-        "device": result.device,
-        "flops": result.flops,
-        "ms": dict(result.ms),
-        "spread_ms": {name: list(spread) for name, spread in result.spread.items()},
-        "error": dict(result.errors),
-        "notes": list(result.notes),
-    }
+def _print_changes(new: Record, old: Record) -> None:
+    found = changes(new, old)
+    table = Table("case", title=f"headrace {old.headrace} on {old.date}, and now")
+    for head in ("before, ms", "now, ms", "times faster"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for c in found:
+        doubt = "" if c.certain else " (within the spread)"
+        table.add_row(c.name, _figure(c.before_ms), _figure(c.now_ms), f"{c.times_faster:.3g}{doubt}")
+    console.print(table if found else "The earlier record has none of these cases on this device.")
+    if old.machine != new.machine:
+        console.print(f"[yellow]the machines differ: {dict(old.machine)} and {dict(new.machine)}[/yellow]")
 
 
 HEADS = {
