@@ -115,6 +115,7 @@ def conv_transpose(call: Call) -> Tensor:
     template = Conv(
         x.shape[0], groups, prod(strides) * w.shape[1], w.shape[0] // groups, window, strides, crop, tuple(sizes)
     )
+    call.note(f"ConvTranspose as a convolution of {prod(turns)} tap(s) with a pixel shuffle")
     how = f"polyphase {groups} {strides} {dilations}"
     if call.known(1) is None:
         packed = pack_lazily(w, groups, strides, dilations, call.node)

@@ -26,7 +26,14 @@ def basis_of(call: Call, i: int, side: str, dense_flops: float, rows: Array) -> 
     if name is None or rows.dtype.kind != "f" or min(rows.shape) < 8 or not pays(min(rows.shape), dense_flops):
         return None
     found = remembered(call, f"{name}|dft {side}", lambda: recognise(rows, _stored(rows), call.target.dft_tolerance))
-    return found if isinstance(found, DftBasis) and pays(found.n, dense_flops) else None
+    if not isinstance(found, DftBasis):
+        if found.error is not None:
+            call.note(f"no FFT for this weight: {found.reason}", refused=True)
+        return None
+    if not pays(found.n, dense_flops):
+        call.note(f"a DFT of length {found.n}, kept dense: too short to pay", refused=True)
+        return None
+    return found
 
 
 def _stored(rows: Array) -> np.dtype:
@@ -124,6 +131,7 @@ def inverse_stft(
     samples = synthesised(call, across, basis)
     if samples is None:
         return None
+    call.note(f"inverse STFT: {call.op_type} is an inverse DFT of length {basis.n} with overlap-add, run as an FFT")
     kind = OverlapAdd(batch, frames, basis.n, taps, strides[axis], pads[axis], sizes[axis])
     window = call.lift(basis.window.astype(np.float32), call.node)
     y = call.heavy(kind, [samples, window], (batch, sizes[axis]), FLOAT)
@@ -152,6 +160,7 @@ def forward_stft(
     basis = basis_of(call, 1, "rows", 2.0 * rows * taps, w.reshape(rows, taps))
     if basis is None:
         return None
+    call.note(f"STFT: {call.op_type} is a DFT of length {basis.n} of overlapping frames, run as an FFT")
     signals = reshaped(x, (batch, x.shape[2 + axis]), call.node)
     y = analysed(call, framed(call, signals, taps, strides[axis], step[axis], frames, before[axis]), basis)
     apart = transposed(reshaped(y, (rows, batch, frames), call.node), (1, 0, 2), call.node)
@@ -168,7 +177,9 @@ def dft_product(call: Call, a: Tensor, b: Tensor) -> Tensor | None:
         for inverse, rows in ((False, inner.T), (True, inner)):
             basis = basis_of(call, side, f"{side} {inverse}", 2.0 * w.size, rows)
             y = None if basis is None else _product(call, x, basis, side, inverse, inner.shape[1])
-            if y is not None:
+            if y is not None and basis is not None:
+                kind = "an inverse DFT" if inverse else "a DFT"
+                call.note(f"{call.op_type} is {kind} of length {basis.n}, run as an FFT")
                 return _typed(y, x)
     return None
 

@@ -14,6 +14,7 @@ from ..kernels.expr import Buffer, Fill, Heavy, Iota, Tensor, expanded
 from ..kernels.known import SizeArray, dtype_of
 from ..kernels.size import broadcast_shapes
 from ..kernels.template import Template
+from ..model import Note
 from ..target import Target
 
 Value = Tensor | Array
@@ -69,6 +70,11 @@ class Call:
     outputs: int = 1
     lift: Callable[[Array, str], Tensor] = field(default=lambda a, n: to_tensor(a, n))
     name_of: Callable[[Array], str | None] = field(default=lambda a: None)
+    tell: Callable[[Note], None] = field(default=lambda note: None)
+
+    def note(self, text: str, refused: bool = False) -> None:
+        """Say what became of the node, or what was not done to it and why."""
+        self.tell(Note("lower", self.node, text, refused))
 
     def has(self, i: int) -> bool:
         """Whether input `i` is given."""

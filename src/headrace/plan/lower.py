@@ -308,6 +308,7 @@ class Walk:
             len(step.node.outputs),
             self.lift,
             self.name_of,
+            self.notes.append,
         )
 
     def opset_of(self, step: Step) -> int:

@@ -10,8 +10,9 @@ from .record import Cliff, Event, Profile
 FAR = 0.25  # below this part of the roofline a kernel is far from it
 MATTERS = 0.02  # of the run: what loses less is no cliff
 DOMINATES = 0.4  # of all work
+TINY_MS = 0.05
 MOST = 12
-SHOWN = 3  # names of nodes in a sentence
+SHOWN = 2  # names of nodes in a sentence
 
 ADVICE = {
     "asked for by host_nodes": "Take it out of host_nodes: it has a kernel",
@@ -105,8 +106,6 @@ def _dominating(profile: Profile) -> list[Cliff]:
     cliffs = []
     for i, e in enumerate(profile.events):
         near = e.share is None or e.share >= FAR
-        if _rewritten(profile, e):
-            continue
         if e.kind in ("kernel", "operator", "step") and near and total and e.ms > DOMINATES * total:
             reached = f", at {percent(e.share)} of what the device can do" if e.share is not None else ""
             text = (
@@ -122,18 +121,16 @@ def _why(profile: Profile, e: Event) -> str:
     refused = [str(n["text"]) for n in _notes(profile, e) if n["refused"]]
     if refused:
         return f"A rewrite was refused: {refused[0]}."
-    if _rewritten(profile, e):
-        return f"It is rewritten already: {_notes(profile, e)[0]['text']}."
-    return "No rule is about it: if its size is small, give it more work at once (a larger batch)."
+    notes = _notes(profile, e)
+    if notes:
+        return f"It is rewritten already: {notes[0]['text']}."
+    if e.ms < TINY_MS:
+        return "It is too small to fill the device: a larger batch shares the cost of its launch."
+    return "No rewrite is known for it: its shape fills the device badly, or the kernel is weak there; try another size."
 
 
 def _notes(profile: Profile, e: Event) -> list[Mapping[str, Any]]:
     return [n for n in profile.notes if n["node"] in e.nodes]
-
-
-def _rewritten(profile: Profile, e: Event) -> bool:
-    notes = _notes(profile, e)
-    return bool(notes) and not any(n["refused"] for n in notes)
 
 
 def _some(names: Sequence[str]) -> str:
