@@ -1,4 +1,4 @@
-"""Profiles: what is recorded on the CPU, the record as a file, the trace, predictions, and the sentences about cliffs."""
+"""Profiles: what is recorded on the CPU, the record as a file, the trace, predictions, the sentences about cliffs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.profile.cliffs import find_cliffs
 from headrace.profile.peaks import cache_file, measured_peaks
 from headrace.profile.predict import MACHINES, machine
 from headrace.profile.table import differences
-from headrace.profile.trace import TRACKS, trace_events
+from headrace.profile.trace import TRACKS
 
 from .models import model_of
 

@@ -126,7 +126,7 @@ def _why(profile: Profile, e: Event) -> str:
         return f"It is rewritten already: {notes[0]['text']}."
     if e.ms < TINY_MS:
         return "It is too small to fill the device: a larger batch shares the cost of its launch."
-    return "No rewrite is known for it: its shape fills the device badly, or the kernel is weak there; try another size."
+    return "No rewrite is known for it: its shape fills the device badly, or the kernel is weak there."
 
 
 def _notes(profile: Profile, e: Event) -> list[Mapping[str, Any]]:
