@@ -3,10 +3,10 @@
     python benchmarks/gpu_session.py [-o results.json] [--model MODEL.onnx[:name=1,3,800,800;other=1,64,64]] ...
                                      [--adapter NAME] [--seconds 280] [--small]
 
-The adapter and its peaks; the reported cases on WebGPU, beside torch and JAX on CUDA where they are installed; DETR (its
-graph is in the tests' data, its weights are random) and the models given; the variants of the matrix product against
-each other. What no longer fits into --seconds is named as skipped. `--small` is for trying the script on a software
-adapter.
+The adapter and its peaks; the reported cases on WebGPU, beside torch and JAX on CUDA where they are installed; DETR
+(its graph is in the tests' data, its weights are random) and the models given; the variants of the matrix product
+against each other. What no longer fits into --seconds is named as skipped. `--small` is for trying the script on a
+software adapter.
 """
 
 from __future__ import annotations
