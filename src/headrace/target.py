@@ -24,6 +24,11 @@ class Target:
     dft_tolerance: float | None = None  # how far a weight may be from a DFT basis; None: rounding of its dtype
     peak_seconds: float = 0.5  # a dispatch predicted to take longer is split
 
+    @property
+    def loops(self) -> int:
+        """Iterations that one invocation may make, of all its loops together: llvmpipe leaves its loops after 65,535."""
+        return 60000 if self.software else 1 << 30
+
 
 DEFAULT = Target()
 SOFTWARE = Target(name="software", software=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -90,3 +91,33 @@ def test_sequences_of_different_lengths(op, more, direction):
             got = session.run(None, {n: feeds[n] for n in names})
     for g, want in zip(got, oracle(op, feeds, how), strict=True):
         agree(g, want)
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize(("op", "steps", "hidden"), [("LSTM", 260, 256), ("GRU", 90, 330), ("RNN", 3000, 64)])
+def test_long_sequences(op, steps, hidden, direction):
+    """More steps than one launch may walk where an invocation's loops are counted; one sequence is shorter."""
+    rng = np.random.default_rng(5)
+    count, gates = 2 if direction == "bidirectional" else 1, GATES[op]
+    feeds = {
+        "x": rng.standard_normal((steps, 2, 8)),
+        "w": rng.standard_normal((count, gates * hidden, 8)) * 0.3,
+        "r": rng.standard_normal((count, gates * hidden, hidden)) * 0.7 / np.sqrt(hidden),
+        "b": rng.standard_normal((count, 2 * gates * hidden)) * 0.3,
+    }
+    feeds = {n: a.astype(np.float32) for n, a in feeds.items()} | {"l": np.array([steps, steps - 37], np.int32)}
+    outputs = ["y", "y_h"]
+    node = helper.make_node(op, list(feeds), outputs, hidden_size=hidden, direction=direction)
+    values = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()
+    ]
+    wanted = [helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in outputs]
+    graph = helper.make_graph([node], "test", values, wanted)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    want = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with headrace.InferenceSession(model, device="webgpu", fallback=False) as session:
+            got = session.run(None, feeds)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-4)

@@ -72,7 +72,9 @@ class Recurrent(Template):
             b.text.functions.append("fn peephole(g: i32, j: i32) -> f32 {\n    return 0.0;\n}\n")
         b.text.const(KIND=self.kind, HIDDEN=h, REVERSE=self.reverse, LINEAR=self.linear_before_reset)
         b.text.const(CLIPPED=self.clip > 0, COUPLED=self.coupled, CELLS=h if self.kind else 1)
-        b.text.const(QUANTIZED=self.quantized, ROUNDED=h if self.quantized else 1, LANES=64 if self.quantized else 1)
+        lanes = lanes_of(h)
+        b.text.const(WG=lanes, QUANTIZED=self.quantized, ROUNDED=h if self.quantized else 1)
+        b.text.const(LANES=lanes if self.quantized else 1)
         b.text.uniform(steps=self.steps, clip=float(self.clip))
         for name, text in zip("fgh", (*self.functions, "x", "x"), strict=False):
             for helper in HELPERS:
@@ -90,8 +92,19 @@ class Recurrent(Template):
             f"    store_all(t, s, n, j, y, h{extra});\n}}\n"
         )
         flops = 2 * self.steps * self.batch * gates * h * h
-        shared = 4 * (h + 2 * max(h, 1) + (h + 128 if self.quantized else 3))
-        return Launch(wgsl(__file__, "recurrent.wgsl"), (self.batch, 1, 1), flops, (64, 1, 1), shared)
+        shared = 4 * (h + 2 * max(h, 1) + (h + 2 * lanes if self.quantized else 3))
+        return Launch(wgsl(__file__, "recurrent.wgsl"), (self.batch, 1, 1), flops, (lanes, 1, 1), shared)
+
+
+def lanes_of(hidden: int) -> int:
+    """Threads that walk one sequence."""
+    return 64 if hidden <= 64 else 128 if hidden <= 128 else 256
+
+
+def steps_at_once(gates: int, hidden: int, loops: int) -> int:
+    """How many steps one launch may walk with `loops` iterations of an invocation."""
+    rounds = -(-hidden // lanes_of(hidden))
+    return max(1, loops // (rounds * (gates * (hidden // 4 + 4) + 4) + lanes_of(hidden) + 2))
 
 
 def _functions(call: Call, direction: int) -> tuple[str, ...]:
@@ -128,7 +141,7 @@ def _direction(call: Call, x: Tensor, d: int, reverse: bool, state: dict[str, Te
     kind, gates = KIND[call.op_type], GATES[call.op_type]
     w, r = _drop(call.x(1), d, call.node), _drop(call.x(2), d, call.node)
     (steps, batch, _), hidden = x.shape, r.shape[-1]
-    most = (WORDS - 128) // (4 if call.op_type == QUANTIZED else 3)
+    most = (WORDS - 512) // (4 if call.op_type == QUANTIZED else 3)
     if hidden > most:
         raise Refuse(f"a hidden size of {hidden}: at most {most} fit a workgroup's memory")
     given = product(call, x, transposed(w, (1, 0), call.node), x.dtype)
@@ -142,22 +155,45 @@ def _direction(call: Call, x: Tensor, d: int, reverse: bool, state: dict[str, Te
     if kind == 2:
         start = _joined([start, _part(state["c"], d, d + 1, call.node)], call.node)
         recurrent = _joined([recurrent, _drop(state["p"], d, call.node)], call.node)
-    inputs = [given, r, recurrent, start, state["lengths"]]
-    template = Recurrent(
+    functions = _functions(call, d)
+    lengths, results = state["lengths"], []
+    most = steps_at_once(gates, hidden, call.target.loops)
+    pieces = [(0, steps)] if steps <= most else [(at, min(at + most, steps)) for at in range(0, int(steps), most)]
+    for first, last in reversed(pieces) if reverse else pieces:
+        template = _template(call, kind, (last - first, batch, hidden), functions, reverse)
+        shape = ((last - first, batch, hidden), x.dtype)
+        left = lengths if len(pieces) == 1 else _remaining(lengths, first, last, call.node)
+        inputs = [_part(given, first, last, call.node), r, recurrent, start, left]
+        y, *carried = Heavy(template, inputs, [shape] * (3 if kind == 2 else 2), call.node).results
+        finals = [_drop(c, last - first - 1, call.node) for c in carried]
+        results.append((first, y, finals))
+        ends = [reshaped(f, (1, batch, hidden), call.node) for f in finals]
+        start = _joined(ends, call.node) if kind == 2 else ends[0]
+    whole = [y for _, y, _ in sorted(results, key=lambda piece: piece[0])]
+    return [whole[0] if len(whole) == 1 else Concat(whole, 0, call.node), *results[-1][2]]
+
+
+def _remaining(lengths: Tensor, first: int, last: int, node: str) -> Tensor:
+    """How many steps of each sequence lie from `first` on and before `last`; less than none where it has ended."""
+    if isinstance(lengths, Fill):
+        return Fill(min(int(lengths.value), last) - first, lengths.shape, lengths.dtype)
+    bounds = [Fill(n, lengths.shape, lengths.dtype) for n in (last, first)]
+    return Map("min({0}, {1}) - {2}", [lengths, *bounds], lengths.dtype, node)
+
+
+def _template(
+    call: Call, kind: int, sizes: tuple[int, int, int], functions: tuple[str, ...], reverse: bool
+) -> Recurrent:
+    return Recurrent(
         kind,
-        steps,
-        batch,
-        hidden,
-        _functions(call, d),
+        *sizes,
+        functions,
         reverse,
         float(call.attr("clip", 0.0)),
         bool(call.attr("linear_before_reset", 0)),
         bool(call.attr("input_forget", 0)),
         call.op_type == QUANTIZED,
     )
-    shape = ((steps, batch, hidden), x.dtype)
-    y, *carried = Heavy(template, inputs, [shape] * (3 if kind == 2 else 2), call.node).results
-    return [y, *(_drop(c, steps - 1, call.node) for c in carried)]
 
 
 @op("RNN", "GRU", "LSTM")

@@ -21,7 +21,7 @@ fn seen(k: i32) -> f32 {
 fn round_state(lane: i32) {
     low[lane % LANES] = 0.0;
     high[lane % LANES] = 0.0;
-    for (var j = lane; j < HIDDEN; j += 64) {
+    for (var j = lane; j < HIDDEN; j += WG) {
         low[lane % LANES] = min(low[lane % LANES], state[j]);
         high[lane % LANES] = max(high[lane % LANES], state[j]);
     }
@@ -34,7 +34,7 @@ fn round_state(lane: i32) {
     }
     let scale = select((most - least) / 255.0, 1.0, most == least);
     let zero = round(-least / scale);
-    for (var j = lane; j < HIDDEN; j += 64) {
+    for (var j = lane; j < HIDDEN; j += WG) {
         rounded[j % ROUNDED] = (clamp(round(state[j] / scale) + zero, 0.0, 255.0) - zero) * scale;
     }
     workgroupBarrier();
@@ -43,7 +43,11 @@ fn round_state(lane: i32) {
 fn from_state(g: i32, j: i32) -> f32 {
     let row = weight_row(g, j);
     var acc = bias(g, j);
-    for (var k = 0; k < HIDDEN; k++) {
+    for (var k = 0; k < HIDDEN - 3; k += 4) {
+        acc += weight_at(row, k) * seen(k) + weight_at(row, k + 1) * seen(k + 1)
+            + weight_at(row, k + 2) * seen(k + 2) + weight_at(row, k + 3) * seen(k + 3);
+    }
+    for (var k = HIDDEN - HIDDEN % 4; k < HIDDEN; k++) {
         acc += weight_at(row, k) * seen(k);
     }
     return acc;
@@ -52,17 +56,21 @@ fn from_state(g: i32, j: i32) -> f32 {
 fn from_reset(j: i32) -> f32 {
     let row = weight_row(2, j);
     var acc = bias(2, j);
-    for (var k = 0; k < HIDDEN; k++) {
+    for (var k = 0; k < HIDDEN - 3; k += 4) {
+        acc += weight_at(row, k) * cells[k] + weight_at(row, k + 1) * cells[k + 1]
+            + weight_at(row, k + 2) * cells[k + 2] + weight_at(row, k + 3) * cells[k + 3];
+    }
+    for (var k = HIDDEN - HIDDEN % 4; k < HIDDEN; k++) {
         acc += weight_at(row, k) * cells[k];
     }
     return acc;
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let n = i32(group.x);
     let length = length_of(n);
-    for (var j = i32(lane); j < HIDDEN; j += 64) {
+    for (var j = i32(lane); j < HIDDEN; j += WG) {
         state[j] = first_h(n, j);
         if (KIND == 2) {
             cells[j] = first_c(n, j);
@@ -76,12 +84,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             round_state(i32(lane));
         }
         if (KIND == 1) {
-            for (var j = i32(lane); j < HIDDEN; j += 64) {
+            for (var j = i32(lane); j < HIDDEN; j += WG) {
                 cells[j] = act_f(held(x_in(t, n, 1, j) + from_state(1, j))) * select(state[j], 1.0, LINEAR);
             }
             workgroupBarrier();
         }
-        for (var j = i32(lane); j < HIDDEN; j += 64) {
+        for (var j = i32(lane); j < HIDDEN; j += WG) {
             var h = 0.0;
             var c = 0.0;
             if (KIND == 0) {
@@ -113,7 +121,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             store_out(t, s, n, j, select(0.0, h, going), next[j], c);
         }
         workgroupBarrier();
-        for (var j = i32(lane); j < HIDDEN; j += 64) {
+        for (var j = i32(lane); j < HIDDEN; j += WG) {
             state[j] = next[j];
         }
     }
