@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import browser, page, site  # one browser for all folders: Playwright allows no second
+from tests.browser.playing import play
 
-__all__ = ["browser", "page", "site"]
+__all__ = ["browser", "page", "play", "site"]
 
 KERNELS: dict[str, tuple[str, ...]] = {}  # WGSL -> the features that it requires
 

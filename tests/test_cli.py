@@ -157,7 +157,7 @@ def test_explain_predicts_for_a_gpu_that_is_not_here(model):
         ("profile", "{model}", "--runs", "0"),
         ("profile", "{model}", "--runs", "1", "--html", "/nowhere/report.html"),
         ("explain", "{model}", "--target", "no-such-card"),
-        ("web", "{model}", "-o", "{out}"),
+        ("web", "{model}", "-o", "{out}", "--dim", "nothing=3"),
         ("web", "{model}", "-o", "{out}", "--shape", "x=a"),
         ("web", "{model}", "-o", "{out}", "--shape", "x=1,2,3"),
         ("run",),

@@ -30,7 +30,8 @@ class Handler(SimpleHTTPRequestHandler):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A served folder and its URL; the player is in it."""
     root = tmp_path_factory.mktemp("site")
-    shutil.copy(PLAYER / "headrace.js", root)
+    for source in PLAYER.glob("*.js"):
+        shutil.copy(source, root)
     (root / "index.html").write_text("<!doctype html><title>test</title>")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=root))
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -8,6 +8,7 @@ traced, the `hint`, and recorded as a `Guard`. What was built holds at all sizes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -24,7 +25,8 @@ ROUNDS = 8  # quotients that a proof removes
 
 
 class Atom:
-    """A dimension ("dim"), or a quotient ("//"), or the larger ("max") of two sizes. `lo` and `hi` bound its value."""
+    """A dimension ("dim"), or a quotient ("//"), or the larger ("max") of two sizes. `lo` and `hi` bound its value.
+    `name` is unambiguous: dimensions are $0, $1, ..."""
 
     __slots__ = ("args", "hi", "hint", "lo", "name", "op", "trace")
 
@@ -50,7 +52,7 @@ class Guard:
         return bool(value >= 0 if self.relation == ">=" else (value == 0) == (self.relation == "=="))
 
     def __str__(self) -> str:
-        return f"{self.size.key} {self.relation} 0"
+        return f"{text_of(self.size)} {self.relation} 0"
 
 
 class Trace:
@@ -70,7 +72,7 @@ class Trace:
         key = (op, *(key_of(a) for a in args))
         found = self._atoms.get(key)
         if found is None:
-            name = str(args[0]) if op == "dim" else f"({key[1]} {op} {key[2]})"
+            name = f"${len(self.dims)}" if op == "dim" else f"({key[1]} {op} {key[2]})"
             found = Size([((Atom(self, name, op, args, hint),), 1)])
             self._atoms[key] = found
         return found
@@ -192,7 +194,7 @@ class Size:
         return equal if equal is NotImplemented else not equal
 
     def __hash__(self) -> int:
-        raise TypeError(f"the size {self.key} is an expression and no key of a dict or cache: use key_of or int")
+        raise TypeError(f"the size {text_of(self)} is an expression and no key of a dict or cache: use key_of or int")
 
     def __bool__(self) -> bool:
         return not _is_zero(self)
@@ -216,7 +218,7 @@ class Size:
         return self
 
     def __repr__(self) -> str:
-        return f"Size({self.key}, hint {self.hint})"
+        return f"Size({text_of(self)}, hint {self.hint})"
 
 
 def hint(n: Number) -> int:
@@ -227,6 +229,12 @@ def hint(n: Number) -> int:
 def key_of(n: object) -> str:
     """Text that is the same for the same expression: for keys, never for what a kernel or a user reads."""
     return n.key if isinstance(n, Size) else str(n)
+
+
+def text_of(size: Size) -> str:
+    """The expression with the names of the dimensions, for a user."""
+    names = list(size.trace.dims)
+    return re.sub(r"\$(\d+)", lambda m: names[int(m[1])], size.key)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -307,7 +315,7 @@ def evaluated(value: Any, dims: Mapping[str, int], memo: dict[str, int] | None =
 
 def _atom_value(atom: Atom, dims: Mapping[str, int], memo: dict[str, int]) -> int:
     if atom.op == "dim":
-        return dims[atom.name]
+        return dims[atom.args[0]]
     a, b = (evaluated(v, dims, memo) for v in atom.args)
     return int(max(a, b)) if atom.op == "max" else int(a // b)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -150,9 +150,10 @@ class Plan:
         """Floating-point operations of all dispatches."""
         return sum(d.flops for d in self.dispatches)
 
-    def to_json(self) -> str:
-        """The plan as JSON. Constants over 1 KiB are left out: `constants` holds their bytes, under their keys."""
-        return json.dumps(_plain(self), separators=(",", ":"), sort_keys=True)
+    def to_json(self, reference: Callable[[Any], Any] | None = None) -> str:
+        """The plan as JSON. Constants over 1 KiB are left out: `constants` holds their bytes, under their keys.
+        `reference` says what stands for a size that is an expression."""
+        return json.dumps(_plain(self), separators=(",", ":"), sort_keys=True, default=reference)
 
     @staticmethod
     def from_json(text: str, constants: Mapping[str, Array] | None = None) -> Plan:

@@ -1,11 +1,11 @@
-"""Writing the bundle: plans for the asked sizes, weights once, the player beside them."""
+"""Writing the bundle: plans for the asked sizes or for all, weights once, the player beside them."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -19,18 +19,19 @@ from ..errors import InputError, ModelError, UnsupportedOpError
 from ..feeds import NodeArg, node_arg
 from ..model import Model, load
 from ..model.load import ModelSource
-from ..model.shapes import bind_dims
 from ..plan import Graph, Kernel, Plan, Spec, host_inputs, prepare_graph, verify_plan
+from ..plan.general import Form, General, forms_of
 from ..plan.plan import INLINE_BYTES
 from ..plan.whole import whole_plan
 from ..target import DEFAULT, Target
+from .arguments import Shapes, bound, checked_shapes
+from .general import general_plans
+from .sizes import SizeTable
 
-FORMAT = 1
+FORMAT = 2
 SHARD_BYTES = 64 << 20
 SHORTEST_TAIL = 200  # characters
-PLAYER_FILES = ("headrace.js", "headrace.d.ts", "index.html", "demo.js")
-
-Shapes = Mapping[str, Sequence[int]]
+PLAYER_FILES = ("headrace.js", "tensor.js", "bundle.js", "sizes.js", "headrace.d.ts", "index.html", "demo.js")
 
 
 def export_web(
@@ -47,28 +48,48 @@ def export_web(
         model: path of a `.onnx` file, its bytes, or an onnx.ModelProto.
         folder: where to write `plan.json`, `weights*.bin`, the player and a demo page.
         input_shapes: the shape of each input, as {"x": (1, 3, 224, 224)}; a list of such dicts for several sizes, which
-            share weights and pipelines. Inputs with fixed shapes can be left out.
-        dims: sizes of symbolic dimensions.
+            share weights and pipelines. Inputs with fixed shapes can be left out. Without it, dynamic dimensions stay
+            so: the bundle runs at every size that its conditions allow.
+        dims: sizes of symbolic dimensions, which are fixed then.
         target: the limits to plan for; default those that every WebGPU device has.
 
     Returns:
         The content of `plan.json`.
 
     Raises:
-        ModelError, InputError: a bad model; a size that is not known, or an input whose values decide shapes.
+        ModelError, InputError: a bad model, argument or size, or an input whose values decide shapes.
         UnsupportedOpError: nodes that would have to run outside the device.
         DeviceError: something that does not fit the limits of `target`.
     """
-    loaded = load(model)
-    if dims:
-        loaded = bind_dims(loaded, dims)
+    many = checked_shapes(input_shapes)
+    loaded = bound(load(model), dims)
     graph, stored = prepare_graph(loaded), {}  # type: Graph, dict[str, Array]
-    many = [input_shapes] if isinstance(input_shapes, Mapping) or input_shapes is None else list(input_shapes)
     kinds = (target, replace(target, software=not target.software))
-    plans = [_plan(graph, loaded, shapes or {}, kind, stored) for shapes in many for kind in kinds]
-    bundle, weights = bundled(loaded, plans)
+    if many is None and any(not isinstance(d, int) for v in loaded.graph.inputs for d in v.shape or ()):
+        bundle, weights = _for_all_sizes(graph, loaded, kinds, stored)
+    else:
+        plans = [_plan(graph, loaded, shapes, kind, stored) for shapes in many or [{}] for kind in kinds]
+        bundle, weights = bundled(loaded, plans)
     _write(Path(folder), bundle, weights)
     return bundle
+
+
+def _for_all_sizes(
+    graph: Graph, model: Model, kinds: Sequence[Target], stored: dict[str, Array]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    for name in host_inputs(graph) & {str(v.name) for v in model.graph.inputs}:
+        raise _decides(name)
+    forms = forms_of(model)
+
+    def concrete(specs: Mapping[str, Spec | Array], target: Target) -> Plan:
+        return lower_fully(graph, specs, target, stored)
+
+    made = [general_plans(graph, forms, kind, stored, concrete) for kind in kinds]
+    return bundled_for_all(model, forms, made)
+
+
+def _decides(name: str) -> InputError:
+    return InputError(f"The values of input {name!r} decide shapes, so it has no plan beforehand: make it constant.")
 
 
 def _plan(graph: Graph, model: Model, shapes: Shapes, target: Target, stored: dict[str, Array]) -> Plan:
@@ -77,9 +98,7 @@ def _plan(graph: Graph, model: Model, shapes: Shapes, target: Target, stored: di
     for value in model.graph.inputs:
         arg = node_arg(value)
         if arg.name in needed:
-            raise InputError(
-                f"The values of input {arg.name!r} decide shapes, so it has no plan beforehand: make it constant."
-            )
+            raise _decides(arg.name)
         specs[arg.name] = Spec(_shape(arg, shapes), value.dtype or ir.DataType.FLOAT)
     unknown = set(shapes) - set(specs)
     if unknown:
@@ -122,38 +141,77 @@ def bundled(model: Model, plans: Sequence[Plan]) -> tuple[dict[str, Any], dict[s
     out what it has in common with the one before it, and its dispatches stand in columns so that they can be.
     """
     kernels: dict[Kernel, int] = {}
-    weights: dict[str, Array] = {}
     made: list[dict[str, Any]] = []
     for i, plan in enumerate(plans):
-        for constant in plan.constants:
-            if constant.data.nbytes > INLINE_BYTES:
-                weights.setdefault(constant.key, constant.data)
         data = _plain(plan, kernels) | {"software": i % 2 == 1}
         if made and {**made[-1], "software": None} == {**data, "software": None}:
             made[-1]["software"] = None  # the same for both
         else:
             made.append(data)
-    bundle = {
+    fed = {u["name"]: u["shape"] for u in made[0]["uploads"]} if made else {}
+    example = {a.name: fed.get(a.name, a.shape) for a in map(node_arg, model.graph.inputs)}
+    weights = _weights(plans)
+    return {**_about(model, list(kernels), weights, made), "example": example}, weights
+
+
+def bundled_for_all(
+    model: Model, forms: Mapping[str, Form], made: Sequence[Sequence[General]]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The same for plans whose sizes are expressions: `made` for the GPU, then for software adapters."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    for name, (shape, _) in forms.items():
+        for axis, d in enumerate(shape):
+            if isinstance(d, str):
+                places.setdefault(d, []).append((name, axis))
+    table, kernels = SizeTable(len(places)), {}  # type: SizeTable, dict[Kernel, int]
+    plans: list[dict[str, Any]] = []
+    for software, generals in enumerate(made):
+        for g in generals:
+            data = _plain(g.plan, kernels, table.reference)
+            del data["bytes"]  # the player adds up what is bound
+            fields, guards = table.fields(g.plan), table.guards(g.guards)
+            plans.append(data | {"software": software == 1, "fields": fields, "guards": guards})
+    hints = made[0][0].hints
+    weights = _weights([g.plan for generals in made for g in generals])
+    about = _about(model, list(kernels), weights, plans)
+    example = {name: [hints[d] if isinstance(d, str) else d for d in shape] for name, (shape, _) in forms.items()}
+    dims = [{"name": d, "at": at} for d, at in places.items()]
+    return {**about, "example": example, "dims": dims, "sizes": table.entries}, weights
+
+
+def _weights(plans: Sequence[Plan]) -> dict[str, Array]:
+    constants = (c for plan in plans for c in plan.constants if c.data.nbytes > INLINE_BYTES)
+    return {c.key: c.data for c in constants}
+
+
+def _about(
+    model: Model, kernels: Sequence[Kernel], weights: Mapping[str, Array], plans: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What all bundles have. Kernels that look alike stand together, so that they compress well."""
+    order = sorted(range(len(kernels)), key=lambda i: (kernels[i].name, kernels[i].wgsl))
+    place = {number: i for i, number in enumerate(order)}
+    for plan in plans:
+        plan["kernel"] = [place[number] for number in plan["kernel"]]
+    return {
         "format": FORMAT,
         "inputs": [_described(v) for v in model.graph.inputs],
         "outputs": [_described(v) for v in model.graph.outputs],
-        **_texts(list(kernels)),
-        "plans": [_changes(data, made[i - 1] if i else {}) for i, data in enumerate(made)],
+        **_texts([kernels[i] for i in order]),
+        "plans": [_changes(data, plans[i - 1] if i else {}) for i, data in enumerate(plans)],
         "weights": {
             "places": {key: [at, weights[key].nbytes] for at, key in _offsets(weights)},
             "bytes": sum(_padded(w.nbytes) for w in weights.values()),
             "shard": SHARD_BYTES,
         },
     }
-    return bundle, weights
 
 
 COLUMNS = ("kernel", "groups", "bindings", "nodes", "flops", "bytes")
 
 
-def _plain(plan: Plan, kernels: dict[Kernel, int]) -> dict[str, Any]:
+def _plain(plan: Plan, kernels: dict[Kernel, int], reference: Callable[[Any], Any] | None = None) -> dict[str, Any]:
     """A plan as JSON has it, but with the bundle's numbers of its kernels and its dispatches in columns."""
-    data: dict[str, Any] = json.loads(plan.to_json())
+    data: dict[str, Any] = json.loads(plan.to_json(reference))
     number = [kernels.setdefault(k, len(kernels)) for k in plan.kernels]
     columns = zip(*data.pop("dispatches"), strict=True) if data["dispatches"] else [()] * len(COLUMNS)
     data |= dict(zip(COLUMNS, map(list, columns), strict=True))

@@ -35,7 +35,7 @@ async function main() {
   show('run').disabled = false;
   show('run').onclick = async () => {
     show('run').disabled = true;
-    const feeds = Object.fromEntries(plan.plans[0].uploads.map((u) => randomTensor({ ...u, type: types[u.name] })));
+    const feeds = Object.fromEntries(Object.entries(plan.example).map(([name, shape]) => randomTensor({ name, shape, type: types[name] })));
     await session.run(feeds);
     const times = [];
     let outputs;

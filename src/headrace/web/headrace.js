@@ -1,72 +1,16 @@
 // The player: replays a plan that `headrace web` wrote, on WebGPU. It knows no ONNX. The interface is onnxruntime-web's.
+import { chunks, fetchBundle, isSoftware, openDevice } from './bundle.js';
+import { planFor } from './sizes.js';
+import {
+  ARRAYS, BundleError, bytesOf, DeviceLostError, fromStorage, HeadraceError, InputError, product, STORAGE, Tensor, toStorage,
+  TYPES, UnsupportedError,
+} from './tensor.js';
+
+export { BundleError, DeviceLostError, HeadraceError, InputError, Tensor, UnsupportedError };
 
 const UNIFORMS = -1;
 const KINDS = { uniform: 'uniform', read: 'read-only-storage', write: 'storage' };
-const TYPES = {
-  1: 'float32', 2: 'uint8', 3: 'int8', 4: 'uint16', 5: 'int16', 6: 'int32', 7: 'int64', 9: 'bool', 10: 'float16',
-  11: 'float64', 12: 'uint32', 13: 'uint64', 16: 'bfloat16',
-};
-const ARRAYS = {
-  float32: Float32Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array,
-  int64: BigInt64Array, bool: Uint8Array, float16: Uint16Array, float64: Float64Array, uint32: Uint32Array,
-  uint64: BigUint64Array, bfloat16: Uint16Array,
-};
-const STORAGE = { f32: Float32Array, i32: Int32Array, u32: Uint32Array, f16: Uint16Array };
-
-/** Base of the errors that this player throws; `name` tells them apart. */
-export class HeadraceError extends Error {
-  constructor(message) { super(message); this.name = new.target.name; }
-}
-/** The browser or machine has no WebGPU, or too little of it: `limit` and `tensor` say of what and for what. */
-export class UnsupportedError extends HeadraceError {
-  constructor(message, limit, tensor) { super(message); this.limit = limit; this.tensor = tensor; }
-}
-/** The bundle cannot be fetched or read. */
-export class BundleError extends HeadraceError {}
-/** A feed has the wrong name, type or size. */
-export class InputError extends HeadraceError {}
-/** The GPU device is gone; create the session again. */
-export class DeviceLostError extends HeadraceError {}
-
-const product = (dims) => dims.reduce((a, b) => a * b, 1);
-const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-
-/** A tensor in memory (`location` "cpu", `data` a typed array) or on the GPU (`location` "gpu-buffer", `gpuBuffer`). */
-export class Tensor {
-  /**
-   * @param {string} type as "float32", "int64"
-   * @param {ArrayLike<number|bigint|boolean>} data
-   * @param {readonly number[]} [dims] default one dimension
-   */
-  constructor(type, data, dims) {
-    const kind = ARRAYS[type];
-    if (!kind) throw new InputError(`no tensor type is called "${type}"`);
-    this.type = type;
-    this.data = data instanceof kind ? data : kind.from(data);
-    this.dims = dims ? [...dims] : [this.data.length];
-    this.location = 'cpu';
-    if (product(this.dims) !== this.data.length) {
-      throw new InputError(`${this.data.length} elements do not fill a tensor of [${this.dims}]`);
-    }
-  }
-
-  /** A tensor that is on the GPU already. */
-  static fromGpuBuffer(gpuBuffer, { dataType = 'float32', dims, dispose, storage = 'f32' }) {
-    const tensor = Object.create(Tensor.prototype);
-    return Object.assign(tensor, { type: dataType, dims: [...dims], gpuBuffer, location: 'gpu-buffer', storage, release: dispose });
-  }
-
-  get size() { return product(this.dims); }
-
-  /** The values; read back from the GPU if they are there. */
-  async getData() { return this.location === 'cpu' ? this.data : this.download(); }
-
-  /** Free the GPU buffer, if there is one. */
-  dispose() {
-    if (this.location === 'gpu-buffer') (this.release ?? (() => this.gpuBuffer.destroy()))();
-    this.location = 'none';
-  }
-}
+const MOST_PREPARED = 8;  // sizes whose buffers and bind groups are kept
 
 /** A model ready to run. */
 export class InferenceSession {
@@ -86,9 +30,7 @@ export class InferenceSession {
       throw new BundleError(`${text} is a model, not a bundle; run first: headrace web ${text.split('/').pop()} -o bundle`);
     }
     const base = new URL(text.endsWith('/') ? text : `${text}/`, globalThis.location?.href);
-    const bundle = await (await fetchOk(new URL('plan.json', base))).json();
-    if (bundle.format !== 1) throw new BundleError(`${base} has format ${bundle.format}; this player reads format 1`);
-    restore(bundle);
+    const bundle = await fetchBundle(base);
     const device = options.device ?? (await openDevice(bundle));
     const session = new InferenceSession(bundle, device, options);
     await Promise.all([session.#compile(), session.#load(base, options)]);
@@ -112,7 +54,7 @@ export class InferenceSession {
     if (this.#released) return;
     this.#released = true;
     for (const buffer of [...this.#constants.values(), ...this.#scratch]) buffer.destroy();
-    for (const p of this.#prepared.values()) p.buffers.forEach((b) => b?.destroy());
+    for (const p of this.#prepared.values()) p.own.forEach((b) => b.destroy());
     if (this.#own) this.#device.destroy();
   }
 
@@ -245,10 +187,10 @@ export class InferenceSession {
       stamps = new BigUint64Array(clock.staging.getMappedRange().slice(0));
       clock.staging.destroy(); clock.set.destroy();
     }
-    return steps.map((step, i) => {
+    return steps.map(({ number: n }, i) => {
       const ms = stamps ? Number(stamps[2 * i + 1] - stamps[2 * i]) / 1e6 : null;
-      const { name } = this.#bundle.kernels[plan.kernel[i]];
-      return { kernel: name, nodes: plan.nodes[i], ms, flops: plan.flops[i], bytes: plan.bytes[i] };
+      const { name } = this.#bundle.kernels[plan.kernel[n]];
+      return { kernel: name, nodes: plan.nodes[n], ms, flops: plan.flops[n], bytes: plan.bytes[n] };
     });
   }
 
@@ -262,22 +204,23 @@ export class InferenceSession {
       }
     }
     for (const name of Object.keys(feeds)) if (!this.inputNames.includes(name)) throw new InputError(`no input is called "${name}"`);
-    const fits = (plan) => plan.uploads.every((u) => String(u.shape) === String(feeds[u.name].dims));
-    const suits = (plan) => (plan.software ?? this.#software) === this.#software;  // null: the same for every adapter
-    const { plans } = this.#bundle;
-    const best = plans.findIndex((plan) => suits(plan) && fits(plan));
-    const index = best < 0 ? plans.findIndex(fits) : best;
-    if (index < 0) {
-      const given = this.inputNames.map((n) => `${n} [${feeds[n].dims}]`).join(', ');
-      const known = this.#bundle.plans.map((p) => p.uploads.map((u) => `${u.name} [${u.shape}]`).join(', ')).join('; ');
-      throw new InputError(`this bundle has no plan for ${given}; it has: ${known}`);
-    }
-    if (!this.#prepared.has(index)) this.#prepared.set(index, this.#prepare(this.#bundle.plans[index]));
-    return this.#prepared.get(index);
+    const { key, plan } = planFor(this.#bundle, feeds, this.#software);
+    const prepared = this.#prepared.get(key) ?? this.#prepare(plan());
+    this.#prepared.delete(key);
+    this.#prepared.set(key, prepared);  // the last used is the last to go
+    if (this.#prepared.size > MOST_PREPARED) this.#forget(this.#prepared.keys().next().value);
+    return prepared;
+  }
+
+  /** Free what was made for one size. Work that was submitted before still ends. */
+  #forget(key) {
+    this.#prepared.get(key).own.forEach((b) => b.destroy());
+    this.#prepared.delete(key);
   }
 
   #prepare(plan) {
-    const uniforms = bytesOf(plan.uniforms);
+    this.#fits(plan);
+    const { uniforms } = plan;
     const uniform = this.#buffer(Math.max(uniforms.length, 16), GPUBufferUsage.UNIFORM);
     this.#device.queue.writeBuffer(uniform, 0, uniforms);
     const constants = new Map(plan.constants.map((c) => [c.slot, c]));
@@ -292,18 +235,41 @@ export class InferenceSession {
     });
     const size = Math.max(plan.staging_bytes, 4);
     const staging = this.#device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
-    const steps = plan.kernel.map((kernel, i) => {
+    const steps = plan.kernel.flatMap((kernel, i) => {
+      if (plan.groups[i].includes(0)) return [];
       const entries = plan.bindings[i].map(([slot, offset, length], binding) => (
         { binding, resource: { buffer: slot === UNIFORMS ? uniform : buffers[slot], offset, size: length } }));
       const { pipeline, layout } = this.#pipelines[kernel];
-      return { pipeline, groups: plan.groups[i], group: this.#device.createBindGroup({ layout, entries }) };
+      return [{ number: i, pipeline, groups: plan.groups[i], group: this.#device.createBindGroup({ layout, entries }) }];
     });
     return { plan, buffers, staging, steps, own: [...own, staging] };
   }
 
+  /** Refuse what the device would: it knows nothing of the tensors. */
+  #fits({ slots, bindings, groups, staging_bytes: staging, kernel, nodes }) {
+    const { maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupsPerDimension } = this.#device.limits;
+    const refuse = (what, size, limit, tensor) => {
+      throw new UnsupportedError(`${what} needs ${size}, the device allows ${this.#device.limits[limit]} (${limit})`, limit, tensor);
+    };
+    for (const s of slots) if (s.size > maxBufferSize) refuse(`tensor ${s.tensor}`, `${s.size} bytes`, 'maxBufferSize', s.tensor);
+    if (staging > maxBufferSize) refuse('the outputs', `${staging} bytes`, 'maxBufferSize');
+    kernel.forEach((_, i) => {
+      for (const [slot, , size] of bindings[i]) {
+        const tensor = slots[slot]?.tensor;
+        if (size > maxStorageBufferBindingSize) refuse(`tensor ${tensor}`, `${size} bytes`, 'maxStorageBufferBindingSize', tensor);
+      }
+      const most = Math.max(...groups[i]), node = nodes[i].join(', ');
+      if (most > maxComputeWorkgroupsPerDimension) refuse(`node ${node}`, `${most} workgroups`, 'maxComputeWorkgroupsPerDimension', node);
+    });
+  }
+
+  /** A buffer that all sizes share; where it has to grow, what was bound to the old one is made again when it is needed. */
   #scratchBuffer(rank, size) {
-    if (!this.#scratch[rank] || this.#scratch[rank].size < size) {
-      this.#scratch[rank] = this.#buffer(size);  // an older plan keeps the smaller one it is bound to
+    const old = this.#scratch[rank];
+    if (!old || old.size < size) {
+      for (const [key, p] of this.#prepared) if (old && p.buffers.includes(old)) this.#forget(key);
+      old?.destroy();
+      this.#scratch[rank] = this.#buffer(size);
     }
     return this.#scratch[rank];
   }
@@ -371,118 +337,6 @@ export class InferenceSession {
       const values = fromStorage(data.slice(r.target, r.target + count * width), r.storage, TYPES[r.dtype]);
       return [r.name, new Tensor(TYPES[r.dtype], values, r.shape)];
     }));
-  }
-}
-
-function toStorage({ type, data }, { name, storage }) {
-  const kind = STORAGE[storage];
-  if (data instanceof kind && type !== 'float16' && type !== 'bfloat16') return data;
-  if (type === 'float16' && storage === 'f16') return data;
-  if (type === 'int64' || type === 'uint64') {
-    const [low, high] = storage === 'i32' ? [-2147483648n, 2147483647n] : [0n, 4294967295n];
-    return kind.from(data, (v) => {
-      if (v < low || v > high) throw new InputError(`input "${name}" holds ${v}, which does not fit 32 bits`);
-      return Number(v);
-    });
-  }
-  if (type === 'float16') return kind.from(data, fromHalf);
-  if (type === 'bfloat16') return new Float32Array(Uint32Array.from(data, (v) => v << 16).buffer);
-  return kind.from(data);
-}
-
-function fromStorage(buffer, storage, type) {
-  const stored = new STORAGE[storage](buffer), kind = ARRAYS[type];
-  if (type === 'float16') return storage === 'f16' ? stored : kind.from(stored, toHalf);
-  if (type === 'bfloat16') return Uint16Array.from(new Uint32Array(buffer), (v) => (v + 0x7fff + ((v >>> 16) & 1)) >>> 16);
-  if (type === 'int64' || type === 'uint64') return kind.from(stored, BigInt);
-  return stored instanceof kind ? stored : kind.from(stored);
-}
-
-function fromHalf(h) {
-  const sign = h & 0x8000 ? -1 : 1, exponent = (h >> 10) & 31, fraction = h & 1023;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
-}
-
-function toHalf(value) {
-  if (Number.isNaN(value)) return 0x7e00;
-  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0, size = Math.abs(value);
-  if (size >= 65520) return sign | 0x7c00;
-  const exponent = size < 2 ** -14 ? -14 : Math.floor(Math.log2(size));
-  const scaled = size / 2 ** (exponent - 10), down = Math.floor(scaled), rest = scaled - down;
-  const rounded = down + (rest > 0.5 || (rest === 0.5 && down % 2) ? 1 : 0);
-  return sign | (size < 2 ** -14 ? rounded : ((exponent + 14) << 10) + rounded);
-}
-
-/** A plan leaves out what it has in common with the one before it. */
-function restore(bundle) {
-  bundle.plans.forEach((plan, i) => { bundle.plans[i] = { ...bundle.plans[i - 1], ...plan }; });
-}
-
-/** Does the adapter run on the CPU? It then wants other kernels than a GPU does. */
-function isSoftware(info) {
-  const text = `${info?.architecture} ${info?.vendor} ${info?.device} ${info?.description}`.toLowerCase();
-  return Boolean(info?.isFallbackAdapter) || /swiftshader|llvmpipe|lavapipe|basic render/.test(text);
-}
-
-async function openDevice(bundle) {
-  if (!globalThis.navigator?.gpu) throw new UnsupportedError('this browser has no WebGPU, or the page is not served over https');
-  const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
-  if (!adapter) throw new UnsupportedError('no WebGPU adapter on this machine');
-  const required = new Set(bundle.kernels.flatMap((k) => k.requires));
-  for (const feature of required) {
-    if (!adapter.features.has(feature)) throw new UnsupportedError(`the adapter lacks ${feature}`, feature);
-  }
-  const limits = adapter.limits;
-  const slots = bundle.plans.flatMap((p) => p.slots);
-  const largest = slots.reduce((a, s) => (s.size > a.size ? s : a), { size: 0, tensor: '' });
-  if (largest.size > limits.maxBufferSize) {
-    const text = `tensor ${largest.tensor} has ${largest.size} bytes, the adapter allows ${limits.maxBufferSize}`;
-    throw new UnsupportedError(text, 'maxBufferSize', largest.tensor);
-  }
-  const optional = ['timestamp-query'].filter((f) => adapter.features.has(f));
-  const requiredLimits = largest.size > 268435456 ? { maxBufferSize: largest.size } : {};
-  return adapter.requestDevice({ requiredFeatures: [...required, ...optional], requiredLimits });
-}
-
-async function fetchOk(url) {
-  let response;
-  try {
-    response = await fetch(url);
-  } catch (error) {
-    throw new BundleError(`cannot fetch ${url}: ${error.message}`);
-  }
-  if (!response.ok) throw new BundleError(`cannot fetch ${url}: ${response.status} ${response.statusText}`);
-  return response;
-}
-
-/** The body of `url` in pieces whose lengths are multiples of four; from the Cache API where it has been fetched before. */
-async function* chunks(url, cached) {
-  const store = cached && globalThis.caches ? await caches.open('headrace').catch(() => null) : null;
-  let response = await store?.match(url);
-  if (response) {
-    const fresh = await fetch(url, { method: 'HEAD' }).catch(() => null);
-    const tag = (r) => r.headers.get('etag') ?? `${r.headers.get('last-modified')} ${r.headers.get('content-length')}`;
-    if (fresh?.ok && tag(fresh) !== tag(response)) response = null;
-  }
-  if (!response) {
-    response = await fetchOk(url);
-    if (store) store.put(url, response.clone()).catch(() => {});
-  }
-  let rest = new Uint8Array(0);
-  for (const reader = response.body.getReader(); ;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    const joined = rest.length ? new Uint8Array([...rest, ...value.subarray(0, 4 - rest.length)]) : null;
-    let start = 0;
-    if (joined) {
-      start = joined.length - rest.length;
-      if (joined.length < 4) { rest = joined; continue; }
-      yield joined;
-    }
-    const end = start + Math.floor((value.length - start) / 4) * 4;
-    if (end > start) yield value.subarray(start, end);
-    rest = value.slice(end);
   }
 }
 

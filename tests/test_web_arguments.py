@@ -1,0 +1,89 @@
+"""`export_web`: odd arguments are InputErrors that say what, where and what to do; nothing raw from below."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import headrace
+
+from .models import normal, one_node
+
+
+def up_model():
+    return one_node(
+        "ConvTranspose", ("batch", 6, "time"), normal((6, 4, 7), 1), normal([4], 2), strides=[3], pads=[2, 1]
+    )
+
+
+SHAPES = {
+    "a list of lists": [[1, 6, 5]],
+    "a list of ints": [1, 6, 5],
+    "a tuple of pairs": (("x", (1, 6, 5)),),
+    "text": "x=1,6,5",
+    "bytes": b"x",
+    "a number": 5,
+    "nothing in the list": [],
+    "floats": {"x": (1.0, 6.0, 5.0)},
+    "a float array": {"x": np.float32([1, 6, 5])},
+    "a negative size": {"x": (1, 6, -5)},
+    "a bool": {"x": (True, 6, 5)},
+    "a string size": {"x": (1, 6, "5")},
+    "a string shape": {"x": "165"},
+    "None as a shape": {"x": None},
+    "None as a size": {"x": (1, 6, None)},
+    "a number as a shape": {"x": 6},
+    "a dict as a shape": {"x": {1: 6}},
+    "a nested shape": {"x": ((1, 6, 5),)},
+    "an unknown name": {"z": (1, 6, 5)},
+    "a name that is no text": {3: (1, 6, 5)},
+    "another fixed size": {"x": (1, 7, 5)},
+    "another rank": {"x": (1, 6)},
+    "a scalar": {"x": ()},
+    "a bad one among good ones": [{"x": (1, 6, 5)}, {"x": (1, 6, 2.5)}],
+    "None among good ones": [{"x": (1, 6, 5)}, None],
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_odd_input_shapes(tmp_path, name):
+    with pytest.raises(headrace.InputError) as caught:
+        headrace.export_web(up_model(), tmp_path, input_shapes=SHAPES[name])
+    assert "input_shapes" in str(caught.value) or "'x'" in str(caught.value) or "'z'" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+DIMS = {
+    "text": "batch=1",
+    "a list": [1, 2],
+    "unknown": {"height": 5},
+    "zero": {"batch": 0},
+    "a float": {"batch": 1.0},
+    "a bool": {"batch": True},
+    "a name that is no text": {3: 5},
+}
+
+
+@pytest.mark.parametrize("name", DIMS)
+def test_odd_dims(tmp_path, name):
+    with pytest.raises(headrace.InputError, match=r"[Dd]im"):
+        headrace.export_web(up_model(), tmp_path, dims=DIMS[name])
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 5), [1, 6, 5], np.int64([1, 6, 5]), (np.int32(1), 6, 5)])
+def test_shapes_of_any_integers(tmp_path, shape):
+    bundle = headrace.export_web(up_model(), tmp_path, input_shapes={"x": shape})
+    assert bundle["example"] == {"x": [1, 6, 5]} and "sizes" not in bundle
+
+
+def test_dims_fix_some_and_leave_others(tmp_path):
+    bundle = headrace.export_web(up_model(), tmp_path, dims={"batch": 2})
+    assert [d["name"] for d in bundle["dims"]] == ["time"] and bundle["example"]["x"][:2] == [2, 6]
+    assert "sizes" not in headrace.export_web(up_model(), tmp_path, dims={"batch": 2, "time": 7})
+
+
+def test_both_together(tmp_path):
+    bundle = headrace.export_web(up_model(), tmp_path, [{"x": (2, 6, 5)}, {"x": (2, 6, 9)}], {"batch": 2})
+    assert bundle["plans"] and "sizes" not in bundle
+    with pytest.raises(headrace.InputError, match="cannot have the shape"):
+        headrace.export_web(up_model(), tmp_path, {"x": (1, 6, 5)}, {"batch": 2})
