@@ -308,7 +308,7 @@ def made(*events, ms=None, notes=()):
 
 def event(kind, ms, nodes=(), **more):
     track = {"kernel": "device", "readback": "copy", "upload": "copy"}.get(kind, "host")
-    plain = Event(kind, track, more.pop("name", kind), nodes, (), 0.0, ms, ms, ms, 0, 0.0)
+    plain = Event(kind, track, more.pop("name", kind), nodes, (), 0.0, ms, ms, ms, ms, 0, 0.0)
     return dataclasses.replace(plain, **more)
 
 

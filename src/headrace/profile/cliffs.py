@@ -61,7 +61,7 @@ def _steps_after(events: Sequence[Event], i: int) -> list[Event]:
 
 def _idle_ms(events: Sequence[Event], readback: Event) -> float:
     """From the last kernel before the readback to the first one after it."""
-    ends = [e.start_ms + e.ms for e in events if e.kind == "kernel" and e.start_ms < readback.start_ms]
+    ends = [e.start_ms + e.span_ms for e in events if e.kind == "kernel" and e.start_ms < readback.start_ms]
     starts = [e.start_ms for e in events if e.kind == "kernel" and e.start_ms > readback.start_ms]
     return max(min(starts) - max(ends), 0.0) if ends and starts else 0.0
 
@@ -146,6 +146,10 @@ def percent(share: float) -> str:
 
 
 def _time(ms: float) -> str:
+    if ms >= 1000:
+        return f"{ms / 1000:.3g} s"
+    if ms >= 100:
+        return f"{ms:.0f} ms"
     return f"{ms:.3g} ms" if ms >= 0.1 else f"{1000 * ms:.3g} µs"
 
 

@@ -61,7 +61,7 @@ def profile_executable(
     adapter, software = _adapter(subject)
     peaks = _peaks(subject, adapter, software)
     typical = int(np.argmin(np.abs(walls - np.median(walls))))
-    events = _events(_alike(spans, typical), typical, timed[typical][0][0], peaks)
+    events = _events(_alike(spans, typical), timed[typical][0][0], peaks)
     profile = Profile(
         model=subject.name,
         device=subject.device,
@@ -126,7 +126,7 @@ def _alike(runs: Sequence[Sequence[Span]], typical: int) -> list[list[Span]]:
     return found
 
 
-def _events(matched: Sequence[Sequence[Span]], typical: int, began: int, peaks: Peaks) -> tuple[Event, ...]:
+def _events(matched: Sequence[Sequence[Span]], began: int, peaks: Peaks) -> tuple[Event, ...]:
     events = []
     for s, *others in matched:
         times = np.array([(x.end - x.start) / 1e6 for x in (s, *others)])
@@ -140,6 +140,7 @@ def _events(matched: Sequence[Sequence[Span]], typical: int, began: int, peaks: 
                 nodes=s.nodes,
                 tensors=s.tensors,
                 start_ms=(s.start - began) / 1e6,
+                span_ms=(s.end - s.start) / 1e6,
                 ms=ms,
                 p10_ms=float(np.percentile(times, 10)),
                 p90_ms=float(np.percentile(times, 90)),

@@ -146,6 +146,6 @@ class _Clock:
             self._add(kind, "copy", kind, size / self.where.host_gbs / 1e6, bytes=size, **more)
 
     def _add(self, kind: str, track: str, name: str, ms: float, **more: Any) -> None:
-        plain = Event(kind, track, name, (), (), self.now, ms, ms, ms, 0, 0.0)
+        plain = Event(kind, track, name, (), (), self.now, ms, ms, ms, ms, 0, 0.0)
         self.events.append(replace(plain, **more))
         self.now += ms

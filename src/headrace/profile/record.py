@@ -36,9 +36,9 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that took time in a run: medians over the runs. `start_ms` is its place in the run that was nearest to
-    the median. Kinds and tracks are those of backends.spans.Span. `share` is the part of the roofline that it reached
-    (0 to 1; None where that cannot be said); `reason` is why a host step is one."""
+    """One thing that took time in a run: medians over the runs. `start_ms` and `span_ms` are its place and its duration
+    in the run that was nearest to the median. Kinds and tracks are those of backends.spans.Span. `share` is the part of
+    the roofline that it reached (0 to 1; None where that cannot be said); `reason` is why a host step is one."""
 
     kind: str
     track: str
@@ -46,6 +46,7 @@ class Event:
     nodes: tuple[str, ...]
     tensors: tuple[str, ...]
     start_ms: float
+    span_ms: float
     ms: float
     p10_ms: float
     p90_ms: float

@@ -1,4 +1,4 @@
-"""A profile as one page that needs nothing else."""
+"""A profile as one page that needs nothing else: its styles, scripts and the record are in it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from importlib import resources
 
 from .record import Profile
 
-PLACE = "/*profile*/null"
-
 
 def html(profile: Profile) -> str:
-    """The page: its styles and scripts are in it, and the record as JSON."""
-    page = (resources.files(__package__) / "report.html").read_text(encoding="utf-8")
-    data = json.dumps(profile.as_dict()).replace("<", "\\u003c")  # no text of the model can end the script
-    return page.replace(PLACE, data)
+    """The page as text."""
+    data = json.dumps(profile.as_dict()).replace("<", "\\u003c")  # no name in a model can end the script
+    page = _file("report.html")
+    parts = {
+        "/*style*/": _file("report.css"),
+        "/*profile*/null": data,
+        "/*script*/": _file("graph.js") + _file("report.js"),
+    }
+    for place, text in parts.items():
+        head, found, rest = page.partition(place)
+        assert found, f"report.html has no {place}"
+        page = head + text + rest
+    return page
+
+
+def _file(name: str) -> str:
+    return (resources.files(__package__) / "page" / name).read_text(encoding="utf-8")

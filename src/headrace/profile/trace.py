@@ -45,6 +45,6 @@ def _complete(e: Event) -> dict[str, Any]:
         "pid": PROCESS,
         "tid": TRACKS.index(e.track) + 1,
         "ts": round(1000 * e.start_ms, 3),
-        "dur": round(1000 * e.ms, 3),
+        "dur": round(1000 * e.span_ms, 3),
         "args": args,
     }
