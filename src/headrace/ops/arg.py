@@ -12,7 +12,7 @@ from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .masks import along
 from .movement import axis_of
-from .reduce import lanes_for, rows_first
+from .reduce import check_length, lanes_for, rows_first
 from .registry import Call, Refuse, op
 
 
@@ -38,16 +38,17 @@ class Arg(Template):
     def build(self, b: Build) -> Launch:
         i, k = variable("i", self.rows), variable("k", self.length, 1)
         b.read("x", 0, (i, k), ("i",), ("k",), any_map=True)
-        lanes = lanes_for(self.rows, self.length, b.target.software)
-        groups = spread(ceil_div(self.rows, 64 // lanes), b.target.workgroups)
+        lanes = lanes_for(self.rows, self.length, b.target)
+        size = max(64, lanes)
+        groups = spread(ceil_div(self.rows, size // lanes), b.target.workgroups)
         b.text.alias("T", self.type)
-        b.text.const(WG="64u", LANES=lanes, LAST=self.last)
+        b.text.const(WG=f"{size}u", LANES=lanes, LAST=self.last)
         b.text.uniform(rows=self.rows, length=self.length, groups_x=groups[0])
         b.text.helpers.setdefault("is_nan")
         b.text.functions.append(better(self.type, self.largest))
         b.store("store_out", ["i"], [(i,)], [("v", "i32")])
         work = self.rows * self.length
-        return Launch(wgsl(__file__, "arg.wgsl"), (*groups, 1), work, (64, 1, 1), 64 * 8)
+        return Launch(wgsl(__file__, "arg.wgsl"), (*groups, 1), work, (size, 1, 1), size * 8)
 
 
 def best(call: Call, x: Tensor, axes: list[int], largest: bool, last: bool) -> tuple[Tensor, list[int]]:
@@ -57,6 +58,7 @@ def best(call: Call, x: Tensor, axes: list[int], largest: bool, last: bool) -> t
     rows, left = rows_first(x, axes, call.node)
     if not rows.shape[1]:
         raise Refuse("the best of no elements")
+    check_length(call, rows.shape[1])
     template = Arg(rows.shape[0], rows.shape[1], x.type, largest, last)
     return call.heavy(template, [rows], (rows.shape[0],), ir.DataType.INT64), left
 

@@ -59,11 +59,11 @@ class Attention(Template):
         )
 
 
-def fuse_attention(heavies: Sequence[Heavy], uses: Mapping[int, int]) -> None:
+def fuse_attention(heavies: Sequence[Heavy], uses: Mapping[int, int], loops: int) -> None:
     """Replace every second matrix product of an attention by one Attention kernel, where nothing else reads what is
-    between."""
+    between, and where one invocation may make as many iterations as it takes (`loops`)."""
     for heavy in heavies:
-        if isinstance(heavy.template, MatMul):
+        if isinstance(heavy.template, MatMul) and heavy.template.k * (heavy.template.n // 2 + 1) <= loops:
             _try(heavy, heavy.template, uses)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -16,8 +16,8 @@ from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from .conv_slide import build_slide, slides
 from .fft_basis import forward_stft
 from .matmul import SHARED_BYTES, SHARED_TILE, MatMul, floats_only, shares, tile
-from .movement import Pad
-from .registry import Call, Refuse, broadcast, op
+from .movement import Pad, sliced
+from .registry import Call, Refuse, Value, broadcast, op
 
 AXES = ("z", "y", "x")
 
@@ -186,9 +186,28 @@ def conv(call: Call) -> Tensor:
     elif groups == 1 and _is_product(window, channels, rows):
         y = _as_product(call, x, w, window, shape)
     else:
+        if prod(window.taps) * channels > call.target.loops:
+            return with_bias(call, _in_parts(call, x, w, call.target.loops // prod(window.taps)))
         template = Conv(x.shape[0], groups, rows, channels, window)
         y = call.heavy(template, [x, weights(call, w, groups)], shape, x.dtype)
     return with_bias(call, y)
+
+
+def _in_parts(call: Call, x: Tensor, w: Tensor, most: int) -> Tensor:
+    """The sum of convolutions of at most `most` channels each: as long as loops may be."""
+    if call.attr("group", 1) != 1 or not most:
+        raise Refuse(f"a window of {prod(w.shape[1:])} elements: more than the loops of this adapter may walk")
+    total, known = None, call.known(1)
+    for c in range(0, w.shape[1], most):
+        size = min(most, w.shape[1] - c)
+        start, ones = [0, c, *[0] * (len(x.shape) - 2)], [1] * len(x.shape)
+        inputs: list[Value | None] = [sliced(x, start, ones, (x.shape[0], size, *x.shape[2:]), call.node)]
+        part = sliced(w, start, ones, (w.shape[0], size, *w.shape[2:]), call.node)
+        inputs.append(part if known is None else np.ascontiguousarray(known[:, c : c + size]))
+        y = conv(replace(call, inputs=inputs))
+        total = y if total is None else Map("{0} + {1}", [total, y], y.dtype, call.node)
+    assert total is not None
+    return total
 
 
 def _is_product(window: Window, channels: int, rows: int) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 import onnx_ir as ir
 
-from ..kernels.expr import Fill, Tensor, expanded, reshaped
+from ..kernels.expr import Fill, Map, Tensor, expanded, reshaped
 from ..kernels.index import unflatten, variable
 from ..kernels.size import broadcast_shapes
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
+from .movement import sliced
 from .registry import Call
 
 I32 = ir.DataType.INT32
@@ -41,6 +43,20 @@ class IntegerProduct(Template):
         return Launch(wgsl(__file__, "integer_product.wgsl"), groups, work, (16, 4, 1))
 
 
+def in_parts(call: Call, a: Tensor, b: Tensor, multiply: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """A product of [..., m, k] and [..., k, n] as the sum of products of parts of k, as long as loops may be."""
+    k, total = int(a.shape[-1]), None
+    for start in range(0, k, call.target.loops):
+        size = min(call.target.loops, k - start)
+        left = sliced(a, [*[0] * (len(a.shape) - 1), start], [1] * len(a.shape), (*a.shape[:-1], size), call.node)
+        shape = (*b.shape[:-2], size, b.shape[-1])
+        right = sliced(b, [*[0] * (len(b.shape) - 2), start, 0], [1] * len(b.shape), shape, call.node)
+        y = multiply(left, right)
+        total = y if total is None else Map("{0} + {1}", [total, y], y.dtype, call.node)
+    assert total is not None
+    return total
+
+
 def integer_product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType = I32) -> Tensor:
     """numpy's matmul of integers."""
     if len(a.shape) == 1 or len(b.shape) == 1:
@@ -56,5 +72,7 @@ def integer_product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType = I32) 
     (m, k), n = a.shape[-2:], b.shape[-1]
     if not k or not prod((*batch, m, n)):
         return Fill(0, (*batch, m, n), dtype)
+    if k > call.target.loops:
+        return in_parts(call, a, b, lambda p, q: integer_product(call, p, q, dtype))
     a, b = expanded(a, (*batch, m, k), call.node), expanded(b, (*batch, k, n), call.node)
     return call.heavy(IntegerProduct(batch, m, k, n, a.type), [a, b], (*batch, m, n), dtype)

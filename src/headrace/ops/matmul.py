@@ -13,7 +13,7 @@ from ..kernels.size import broadcast_shapes, hint, same
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
 from ..target import Target
 from .fft_basis import dft_product
-from .integer_product import integer_product
+from .integer_product import in_parts, integer_product
 from .registry import Call, Refuse, broadcast, op
 
 SHARED_TILE, SHARED_BYTES = 64, 16 * (65 + 64) * 4
@@ -96,6 +96,8 @@ def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if k == 0:
         return Fill(0, (*batch, m, n), dtype)
+    if k > call.target.loops:
+        return in_parts(call, a, b, lambda p, q: product(call, p, q, dtype))
     if same(prod(b.shape[:-2]), 1) and same(prod(batch), prod(a.shape[:-2])):
         rows = reshaped(a, (prod(batch) * m, k), call.node)
         flat = call.heavy(

@@ -12,10 +12,11 @@ from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .matmul import floats_only
 from .movement import axis_of
-from .reduce import KINDS, lanes_for, reduced
+from .reduce import KINDS, check_length, lanes_for, reduced
 from .registry import Call, Refuse, broadcast, op
 
 SOFTMAX, CENTERED, RMS = 0, 1, 2
+PASSES = 3
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Normalize(Template):
     def build(self, b: Build) -> Launch:
         i, k = variable("i", self.rows), variable("k", self.length, 1)
         b.read("x", 0, (i, k), ("i",), ("k",), any_map=True)
-        lanes = lanes_for(self.rows, self.length, b.target.software)
-        size = 16 if b.target.software and lanes == 1 else 64
+        lanes = lanes_for(self.rows, self.length, b.target, PASSES)
+        size = 16 if b.target.software and lanes == 1 else max(64, lanes)
         groups = spread(ceil_div(self.rows, size // lanes), b.target.workgroups)
         b.text.helpers.setdefault("is_nan")
         b.text.const(WG=f"{size}u", LANES=lanes, KIND=self.kind, LOG=self.log)
@@ -49,6 +50,7 @@ class Normalize(Template):
 def normalized(call: Call, x: Tensor, axis: int, kind: int, epsilon: float = 0.0, log: bool = False) -> Tensor:
     """Rows are everything from `axis` on."""
     rows, length = prod(x.shape[:axis]), prod(x.shape[axis:])
+    check_length(call, length, PASSES)
     flat = reshaped(x, (rows, length), call.node)
     y = call.heavy(Normalize(kind, rows, length, epsilon, log), [flat], (rows, length), x.dtype)
     return reshaped(y, x.shape, call.node)

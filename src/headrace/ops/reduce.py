@@ -11,6 +11,7 @@ from ..kernels.expr import Fill, Map, Tensor, reshaped, transposed
 from ..kernels.index import variable
 from ..kernels.size import hint
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
+from ..target import Target
 from .movement import axis_of
 from .registry import Call, Refuse, op
 
@@ -42,12 +43,27 @@ KINDS = {
 _INTEGER = {"ReduceMax": (-(2**31), "max(a, b)"), "ReduceMin": (2**31 - 1, "min(a, b)")}
 
 
-def lanes_for(rows: int, length: int, software: bool) -> int:
-    """Threads that share a row: few rows that are long need it, and GPUs want it sooner than software adapters."""
+MOST_LANES = 256
+
+
+def lanes_for(rows: int, length: int, target: Target, passes: int = 1) -> int:
+    """Threads that share a row: few rows that are long need it, and GPUs want it sooner than software adapters, which
+    may count the iterations of a thread's loops. `passes` is how often a row is walked."""
     rows, length = hint(rows), hint(length)
-    if software:
-        return 16 if rows < 8 and length >= 512 else 1
-    return 64 if length >= 64 and rows < 65536 else 1
+    if not target.software:
+        return 64 if length >= 64 and rows < 65536 else 1
+    lanes = 16 if rows < 8 and length >= 512 else 1
+    while lanes < MOST_LANES and passes * length > target.loops * lanes:
+        lanes *= 4 if lanes > 1 else 16
+    return lanes
+
+
+def check_length(call: Call, length: int, passes: int = 1) -> None:
+    """Raise Refuse for a row that is too long for the loops of the device. Sizes that are expressions stay on the side
+    of each number of lanes on which they are traced."""
+    loops = call.target.loops
+    if call.target.software and all(passes * length > loops * lanes for lanes in (1, 16, 64, MOST_LANES)):
+        raise Refuse(f"a row of {length} elements: more than the loops of this adapter may walk")
 
 
 @dataclass(frozen=True)
@@ -63,11 +79,13 @@ class Reduce(Template):
     def build(self, b: Build) -> Launch:
         i, k = variable("i", self.rows), variable("k", self.length, 1)
         b.read("x", 0, (i, k), ("i",), ("k",), any_map=True)
-        lanes = lanes_for(self.rows, self.length, b.target.software) if self.type == "f32" else 1
-        rows_a_group = 64 // lanes
+        lanes = lanes_for(self.rows, self.length, b.target)
+        lanes = 1 if self.type != "f32" and hint(self.length) <= b.target.loops else lanes
+        size = max(64, lanes)
+        rows_a_group = size // lanes
         groups = spread(ceil_div(self.rows, rows_a_group), b.target.workgroups)
         b.text.alias("T", self.type)
-        b.text.const(WG="64u", LANES=lanes)
+        b.text.const(WG=f"{size}u", LANES=lanes)
         start = self.kind.start if self.type == "f32" else int(self.kind.start)
         b.text.uniform(rows=self.rows, length=self.length, groups_x=groups[0])
         b.text.uniform_as("start", self.type, start)
@@ -81,7 +99,8 @@ class Reduce(Template):
         shared = (
             wgsl(__file__, "rows.wgsl").replace("f32", self.type) if self.type != "f32" else wgsl(__file__, "rows.wgsl")
         )
-        return Launch(shared + wgsl(__file__, "reduce.wgsl"), (*groups, 1), self.rows * self.length, (64, 1, 1), 64 * 4)
+        work = self.rows * self.length
+        return Launch(shared + wgsl(__file__, "reduce.wgsl"), (*groups, 1), work, (size, 1, 1), size * 4)
 
 
 def rows_first(x: Tensor, axes: list[int], node: str) -> tuple[Tensor, list[int]]:
@@ -99,6 +118,7 @@ def reduced(call: Call, x: Tensor, axes: list[int], kind: Kind, keep: bool) -> T
         empty = {"log_exact(v)": -inf, "v / T(u.length)": nan}
         return Fill(empty.get(kind.finish, kind.start), shape, x.dtype)
     rows, _ = rows_first(x, axes, call.node)
+    check_length(call, rows.shape[1])
     y = call.heavy(Reduce(kind, rows.shape[0], rows.shape[1], x.type), [rows], (rows.shape[0],), x.dtype)
     return reshaped(y, shape, call.node)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..kernels.expr import Tensor, reshaped, transposed
+from ..kernels.expr import Fill, Map, Stored, Tensor, expanded, reshaped, transposed
 from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, wgsl
-from .movement import axis_of
+from .movement import Pad, axis_of, sliced
 from .registry import Call, Refuse, op
+
+KINDS = {"CumSum": ("a + b", 0), "CumProd": ("a * b", 1)}
+_TEXT = {"a + b": "{0} + {1}", "a * b": "{0} * {1}"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,30 @@ def cumulative(call: Call) -> Tensor:
     perm = [*(a for a in range(rank) if a != axis), axis]
     moved = transposed(x, perm, call.node)
     n = x.shape[axis]
-    text, start = ("a + b", 0) if call.op_type == "CumSum" else ("a * b", 1)
+    text, start = KINDS[call.op_type]
+    back = [perm.index(a) for a in range(rank)]
+    if n > call.target.loops:
+        return transposed(reshaped(_in_blocks(call, moved, n), moved.shape), back, call.node)
     template = Scan(x.size // n, n, x.type, text, start, bool(call.attr("exclusive", 0)), bool(call.attr("reverse", 0)))
     y = call.heavy(template, [reshaped(moved, (x.size // n, n))], (x.size // n, n), x.dtype)
-    return transposed(reshaped(y, moved.shape), [perm.index(a) for a in range(rank)], call.node)
+    return transposed(reshaped(y, moved.shape), back, call.node)
+
+
+def _in_blocks(call: Call, x: Tensor, n: int) -> Tensor:
+    """Rows longer than a loop may be: within blocks, then what all blocks before add to each."""
+    rows, size = x.size // n, 4096
+    blocks, (text, start) = ceil_div(n, size), KINDS[call.op_type]
+    backwards, exclusive = bool(call.attr("reverse", 0)), bool(call.attr("exclusive", 0))
+    padded = Pad(reshaped(x, (rows, n)), Fill(start, (), x.dtype), (0, 0), (0, blocks * size - n), call.node)
+    flat = Stored(reshaped(padded, (rows * blocks, size)), call.node)
+
+    def scanned(t: Tensor, without: bool) -> Tensor:
+        return call.heavy(Scan(*t.shape, x.type, text, start, without, backwards), [t], t.shape, x.dtype)
+
+    whole = scanned(flat, False)
+    last = [0, 0 if backwards else size - 1]
+    totals = reshaped(sliced(whole, last, [1, 1], (rows * blocks, 1), call.node), (rows, blocks))
+    before = reshaped(scanned(totals, True), (rows * blocks, 1))
+    inside = scanned(flat, True) if exclusive else whole
+    joined = Map(_TEXT[text], [inside, expanded(before, inside.shape, call.node)], x.dtype, call.node)
+    return sliced(reshaped(joined, (rows, blocks * size)), [0, 0], [1, 1], (rows, n), call.node)

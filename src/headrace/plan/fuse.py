@@ -115,7 +115,7 @@ class Fuser:
     def run(self, outputs: Sequence[Tensor]) -> list[Group]:
         """The groups that compute `outputs`, each stored in `buffers[serial]`."""
         heavies = heavies_of(outputs)
-        fuse_attention(heavies, live_uses(outputs))
+        fuse_attention(heavies, live_uses(outputs), self.target.loops)
         self._uses = live_uses(outputs)
         self._bound = {serial for h in heavies for serial in h.template.bound()}
         for x in outputs:

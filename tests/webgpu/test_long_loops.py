@@ -1,0 +1,115 @@
+"""Kernels whose threads would make more iterations than a software adapter allows: llvmpipe leaves loops after 65,535
+of them and says nothing, so every such kernel shares the work among threads, or does it in parts."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import headrace
+
+pytestmark = pytest.mark.webgpu
+rng = np.random.default_rng(2)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def run(nodes: list[Any], feeds: dict[str, np.ndarray], constants: dict[str, Any], outputs: list[str]) -> Any:
+    values = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()
+    ]
+    weights = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    graph = helper.make_graph(nodes, "test", values, [onnx.ValueInfoProto(name=o) for o in outputs], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with headrace.InferenceSession(model, device="webgpu", fallback=False) as session:
+            return session.run(None, feeds)[0]
+
+
+def one(op: str, feeds: dict[str, np.ndarray], constants: dict[str, Any] | None = None, **attributes: Any) -> Any:
+    outputs = ["y", "z"] if op == "TopK" else ["y"]
+    node = helper.make_node(op, [*feeds, *(constants or {})], outputs, **attributes)
+    return run([node], feeds, constants or {}, outputs)
+
+
+def close(got: np.ndarray, want: np.ndarray, tolerance: float = 1e-4) -> None:
+    assert got.shape == want.shape
+    assert np.abs(got - want).max() <= tolerance * np.abs(want).max()
+
+
+@pytest.mark.parametrize("shape", [(16, 70_000), (2, 1_100_000), (1, 4_300_000)])
+def test_reductions(shape: tuple[int, int]) -> None:
+    x = np.abs(normal(*shape))
+    x[:, -1] = 99
+    for op, want in (("ReduceSum", x.astype(np.float64).sum(1)), ("ReduceMax", x.max(1))):
+        close(one(op, {"x": x}, {"axes": [1]}, keepdims=0), want)
+    np.testing.assert_array_equal(one("ArgMax", {"x": x}, axis=1, keepdims=0), shape[1] - 1)
+
+
+def test_integer_sums() -> None:
+    x = rng.integers(0, 9, (9, 90_000)).astype(np.int32)
+    np.testing.assert_array_equal(one("ReduceSum", {"x": x}, {"axes": [1]}, keepdims=0), x.sum(1))
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 40_000), (1, 2, 400_000)])
+def test_normalizations(shape: tuple[int, ...]) -> None:
+    x = normal(*shape)
+    wide = x.astype(np.float64)
+    want = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
+    constants = {"scale": np.ones(shape[1], np.float32), "bias": np.zeros(shape[1], np.float32)}
+    close(one("InstanceNormalization", {"x": x}, constants), want)
+    powers = np.exp(wide)
+    close(one("Softmax", {"x": x}, axis=-1), powers / powers.sum(2, keepdims=True))
+
+
+@pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
+@pytest.mark.parametrize("n", [70_000, 131_072])
+def test_cumulative_sums(attributes: dict[str, int], n: int) -> None:
+    x = rng.integers(-9, 9, (2, n)).astype(np.int32)
+    way = slice(None, None, -1) if "reverse" in attributes else slice(None)
+    want = np.cumsum(x[:, way], 1)
+    want = (want - x[:, way] if "exclusive" in attributes else want)[:, way]
+    np.testing.assert_array_equal(one("CumSum", {"x": x}, {"axis": np.array(1)}, **attributes), want)
+
+
+def test_products() -> None:
+    a, b = normal(3, 130_000), normal(130_000, 5)
+    want = a.astype(np.float64) @ b
+    close(one("MatMul", {"a": a, "b": b}), want)
+    close(one("MatMul", {"a": a}, {"b": b}), want)
+    m, n = (rng.integers(0, 9, s).astype(np.int32) for s in ((2, 3, 140_000), (140_000, 4)))
+    np.testing.assert_array_equal(one("MatMul", {"m": m, "n": n}), m @ n)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_convolutions(constant: bool) -> None:
+    x, w, b = normal(1, 2048, 7, 7), normal(3, 2048, 6, 6), normal(3)
+    want = np.stack([
+        (x[0, :, i : i + 6, j : j + 6].astype(np.float64) * w).sum((1, 2, 3)) + b for i in range(2) for j in range(2)
+    ])  # fmt: skip
+    fed = {"x": x} if constant else {"x": x, "w": w, "b": b}
+    close(one("Conv", fed, {"w": w, "b": b} if constant else {}), want.T.reshape(1, 3, 2, 2))
+
+
+@pytest.mark.parametrize(("keys", "size"), [(1500, 64), (1500, 128), (5000, 32)])
+def test_attention(keys: int, size: int) -> None:
+    q, k, v = normal(1, 2, 8, size), normal(1, 2, keys, size), normal(1, 2, keys, size)
+    node = helper.make_node
+    nodes = [
+        node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        node("MatMul", ["q", "kt"], ["s"]),
+        node("Mul", ["s", "c"], ["t"]),
+        node("Softmax", ["t"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["y"]),
+    ]
+    score = np.exp(q.astype(np.float64) @ np.swapaxes(k, 2, 3) * size**-0.5)
+    got = run(nodes, {"q": q, "k": k, "v": v}, {"c": np.float32(size**-0.5)}, ["y"])
+    close(got, score / score.sum(-1, keepdims=True) @ v)
