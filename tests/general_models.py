@@ -174,6 +174,47 @@ def half(op: str, shape: Any, **attributes: Any) -> onnx.ModelProto:
     return model_of([node(op, ["x"], ["y"], **attributes)], {"x": shape}, ["y"])
 
 
+def half_outputs(op: str, shape: Any, **attributes: Any) -> onnx.ModelProto:
+    model = model_of([node(op, ["x"], ["y", "i"], **attributes)], {"x": shape}, ["y"])
+    model.graph.output.append(helper.make_tensor_value_info("i", TensorProto.INT64, None))
+    return model
+
+
+def expand_by_shape() -> onnx.ModelProto:
+    """Learned queries expanded to the batch, as in detectors, and a tensor of ones of the input's size."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "first"], ["b"]),
+        node("Concat", ["b", "minus", "minus"], ["to"], axis=0),
+        node("Equal", ["to", "minus"], ["open"]),
+        node("Where", ["open", "one", "to"], ["target"]),
+        node("Expand", ["queries", "target"], ["q"]),
+        node("ConstantOfShape", ["s"], ["ones"], value=helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0])),
+        node("Mul", ["x", "ones"], ["m"]),
+        node("MatMul", ["q", "m"], ["y"]),
+    ]
+    constants = {"first": I64([0]), "minus": I64([-1]), "one": I64([1]), "queries": normal((1, 5, 8), 3)}
+    return model_of(nodes, {"x": ("n", 8, "t")}, ["y"], constants)
+
+
+def scaled_shape() -> onnx.ModelProto:
+    """A size by float arithmetic, as exporters write interpolation: only the traced size is admitted."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["s", "two", "four"], ["hw"]),
+        node("Cast", ["hw"], ["f"], to=TensorProto.FLOAT),
+        node("Mul", ["f", "scale"], ["g"]),
+        node("Floor", ["g"], ["k"]),
+        node("Cast", ["k"], ["to"], to=TensorProto.INT64),
+        node("Slice", ["s", "zero", "two"], ["front"]),
+        node("Concat", ["front", "to"], ["sizes"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest", nearest_mode="floor",
+             coordinate_transformation_mode="asymmetric"),
+    ]  # fmt: skip
+    constants = {"zero": I64([0]), "two": I64([2]), "four": I64([4]), "scale": np.float32([1.7, 0.6])}
+    return image(nodes, constants)
+
+
 # name: (model, sizes for which the choices are made, sizes that the plan must admit)
 Sizes = list[dict[str, int]]
 CASES: dict[str, tuple[onnx.ModelProto, dict[str, int], Sizes]] = {}
@@ -299,3 +340,49 @@ case(
     HW,
     *IMAGES,
 )
+case(
+    "wide convolution",
+    one_node("Conv", ("n", 48, "h", "w"), normal((64, 48, 3, 3), 1) / 20, pads=[1, 1, 1, 1]),
+    HW,
+    *IMAGES,
+)
+case(
+    "wide product",
+    model_of([node("MatMul", ["x", "w"], ["y"])], {"x": ("b", "t", 64)}, ["y"], {"w": normal((64, 80), 1) / 8}),
+    {"b": 2, "t": 64},
+    (2, 64),
+    (1, 1),
+    (3, 77),
+)
+case(
+    "STFT operator",
+    model_of(
+        [node("STFT", ["x", "step", "w"], ["y"])], {"x": ("n", "t", 1)}, ["y"], {"step": I64(40), "w": normal((128,))}
+    ),
+    {"n": 1, "t": 1000},
+    (1, 1000),
+    (2, 777),
+    (3, 130),
+)
+case(
+    "DFT of fixed length",
+    model_of([node("DFT", ["x", "", "axis"], ["y"])], {"x": ("n", 48, 1)}, ["y"], {"axis": I64(1)}),
+    {"n": 3},
+    (3,),
+    (1,),
+    (40,),
+)
+case(
+    "DFT of dynamic length",
+    model_of([node("DFT", ["x", "", "axis"], ["y"])], {"x": (2, "t", 1)}, ["y"], {"axis": I64(1)}),
+    {"t": 48},
+    (48,),
+)
+case(
+    "max pool with indices",
+    half_outputs("MaxPool", ("n", 3, "h", "w"), kernel_shape=[2, 2], strides=[2, 2]),
+    HW,
+    *IMAGES,
+)
+case("expand by shape", expand_by_shape(), {"n": 1, "t": 20}, (1, 20), (3, 1), (2, 77))
+case("floor of a scaled shape", scaled_shape(), HW, (1, 40, 56))

@@ -11,32 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import gcd, prod
 from operator import add, eq, floordiv, ge, gt, le, lt, mod, mul, sub
 from operator import index as as_index
 from typing import Any, Literal
 
-Mono = tuple["Atom", ...]
-Poly = dict[Mono, int]
+from .polynomial import Atom, Mono, Poly, added, low, multiplied, scaled, without
+
 Relation = Literal["==", "!=", ">="]
 Number = int  # an int or a Size: to the type checker a Size is an int, and so it is to the code that lowers
 ROUNDS = 8  # quotients that a proof removes
-
-
-class Atom:
-    """A dimension ("dim"), or a quotient ("//"), or the larger ("max") of two sizes. `lo` and `hi` bound its value.
-    `name` is unambiguous: dimensions are $0, $1, ..."""
-
-    __slots__ = ("args", "hi", "hint", "lo", "name", "op", "trace")
-
-    def __init__(self, trace: Trace, name: str, op: str, args: tuple[Any, ...], hint: int) -> None:
-        self.trace, self.name, self.op, self.args, self.hint = trace, name, op, args, hint
-        self.lo: int | None = None
-        self.hi: int | None = None
-
-    def __lt__(self, other: Atom) -> bool:
-        return self.name < other.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +112,16 @@ class Size:
         return next((c for m, c in self.terms if not m), 0)
 
     def __add__(self, other: object) -> Any:
-        return _with(self, other, _added, add)
+        return _with(self, other, added, add)
 
     def __sub__(self, other: object) -> Any:
-        return _with(self, other, lambda a, b: _added(a, _scaled(b, -1)), sub)
+        return _with(self, other, lambda a, b: added(a, scaled(b, -1)), sub)
 
     def __rsub__(self, other: object) -> Any:
-        return _with(self, other, lambda a, b: _added(_scaled(a, -1), b), lambda a, b: b - a)
+        return _with(self, other, lambda a, b: added(scaled(a, -1), b), lambda a, b: b - a)
 
     def __mul__(self, other: object) -> Any:
-        return _with(self, other, _multiplied, mul)
+        return _with(self, other, multiplied, mul)
 
     def __floordiv__(self, other: object) -> Any:
         return _with(self, other, lambda a, b: _poly(quotient(_size(a), _size(b))), floordiv)
@@ -166,7 +150,7 @@ class Size:
         return other / int(self)
 
     def __neg__(self) -> Any:
-        return _size(_scaled(_poly(self), -1))
+        return _size(scaled(_poly(self), -1))
 
     def __pos__(self) -> Size:
         return self
@@ -204,6 +188,22 @@ class Size:
         return self.hint
 
     __int__ = __trunc__ = __index__
+
+    def __and__(self, other: int) -> int:
+        return int(self) & other
+
+    def __lshift__(self, other: int) -> int:
+        return int(self) << other
+
+    def __rshift__(self, other: int) -> int:
+        return int(self) >> other
+
+    def __rpow__(self, base: Any) -> Any:
+        return base ** int(self)
+
+    def bit_length(self) -> int:
+        """Of the traced size."""
+        return int(self).bit_length()
 
     def __float__(self) -> float:
         return float(int(self))
@@ -277,7 +277,7 @@ def largest(*numbers: Number) -> Number:
             some = n if isinstance(n, Size) else result
             assert isinstance(some, Size)
             made = some.trace.atom("max", (result, n), max(hint(result), hint(n)))
-            lows = [v for v in (_low(_poly(result)), _low(_poly(n))) if v is not None]
+            lows = [v for v in (low(_poly(result)), low(_poly(n))) if v is not None]
             made.terms[0][0][0].lo = max(lows) if lows else None
             result = made
     return result
@@ -364,9 +364,9 @@ def _lone_quotient(r: Number, b: Number) -> Any:
     made = some.trace.atom("//", (r, b), hint(r) // hint(b))
     if isinstance(made, Size) and isinstance(b, int):
         atom = made.terms[0][0][0]
-        low, high = _low(poly), _low(_scaled(poly, -1))
-        atom.lo = low // b if low is not None and atom.lo is None else atom.lo
-        atom.hi = -high // b if high is not None and atom.hi is None else atom.hi
+        least, most = low(poly), low(scaled(poly, -1))
+        atom.lo = least // b if least is not None and atom.lo is None else atom.lo
+        atom.hi = -most // b if most is not None and atom.hi is None else atom.hi
     elif at_least(r, 0):
         made.terms[0][0][0].lo = max(made.terms[0][0][0].lo or 0, 0)
     return made
@@ -383,24 +383,15 @@ def _split(a: Poly, b: Number) -> tuple[Poly, Poly]:
     whole, rest = {}, dict(a)
     for _ in range(64):
         found = next(
-            ((m, c, left) for m, c in rest.items() if c % factor == 0 and (left := _without(m, lead)) is not None), None
+            ((m, c, left) for m, c in rest.items() if c % factor == 0 and (left := without(m, lead)) is not None), None
         )
         if found is None:
             break
         _, c, left = found
         step = {left: c // factor}
-        whole = _added(whole, step)
-        rest = _added(rest, _scaled(_multiplied(step, _poly(b)), -1))
+        whole = added(whole, step)
+        rest = added(rest, scaled(multiplied(step, _poly(b)), -1))
     return whole, rest
-
-
-def _without(mono: Mono, part: Mono) -> Mono | None:
-    left = list(mono)
-    for a in part:
-        if a not in left:
-            return None
-        left.remove(a)
-    return tuple(left)
 
 
 def _poly(n: Any) -> Poly:
@@ -412,26 +403,6 @@ def _size(p: Poly) -> Any:
     if not any(m for m, _ in kept):
         return kept[0][1] if kept else 0
     return Size(kept)
-
-
-def _added(a: Poly, b: Poly) -> Poly:
-    out = dict(a)
-    for m, c in b.items():
-        out[m] = out.get(m, 0) + c
-    return {m: c for m, c in out.items() if c}
-
-
-def _scaled(a: Poly, k: int) -> Poly:
-    return {m: c * k for m, c in a.items()}
-
-
-def _multiplied(a: Poly, b: Poly) -> Poly:
-    out: Poly = {}
-    for m, c in a.items():
-        for n, k in b.items():
-            mono = tuple(sorted((*m, *n)))
-            out[mono] = out.get(mono, 0) + c * k
-    return {m: c for m, c in out.items() if c}
 
 
 def _number(other: Any) -> Any:
@@ -483,8 +454,8 @@ def _is_zero(n: Any) -> bool:
 
 def _never_negative(p: Poly) -> bool:
     for _ in range(ROUNDS):
-        low = _low(p)
-        if low is not None and low >= 0:
+        bound = low(p)
+        if bound is not None and bound >= 0:
             return True
         atoms = {a for m in p for a in m if a.op == "//" and isinstance(a.args[1], int)}
         if not atoms:
@@ -505,42 +476,8 @@ def _freed(p: Poly, atom: Atom) -> Poly:
         if len(rest) == len(mono):
             part = {mono: c * n}
         elif len(rest) + 1 == len(mono) and all(a.lo is not None and a.lo >= 0 for a in rest):
-            part = _multiplied({tuple(rest): c}, _poly(x if c < 0 else x - n + 1))
+            part = multiplied({tuple(rest): c}, _poly(x if c < 0 else x - n + 1))
         else:
             return {(): -1}
-        out = _added(out, part)
+        out = added(out, part)
     return out
-
-
-def _low(p: Poly) -> int | None:
-    """A lower bound from the ranges of the atoms: each is its least value plus something from 0 to `hi - lo`."""
-    moved: Poly = {}
-    for mono, c in p.items():
-        if any(a.lo is None for a in mono):
-            return _mirrored_low(p)
-        for count in range(len(mono) + 1):
-            for chosen in combinations(range(len(mono)), count):
-                rest = prod(a.lo or 0 for i, a in enumerate(mono) if i not in chosen)
-                key = tuple(mono[i] for i in chosen)
-                moved[key] = moved.get(key, 0) + c * rest
-    low = 0
-    for mono, c in moved.items():
-        if not mono or c < 0:
-            spans = [None if a.hi is None else a.hi - (a.lo or 0) for a in mono]
-            if c and None in spans:
-                return None
-            low += c * prod(s or 0 for s in spans)
-    return low
-
-
-def _mirrored_low(p: Poly) -> int | None:
-    """The bound of a sum of lone atoms that have a greatest value where they need one."""
-    low = 0
-    for mono, c in p.items():
-        if len(mono) > 1:
-            return None
-        end = 1 if not mono else mono[0].lo if c > 0 else mono[0].hi
-        if end is None:
-            return None
-        low += c * end
-    return low

@@ -74,7 +74,7 @@ def dft(call: Call) -> Tensor:
     if axis == rank - 1:
         raise Refuse("a DFT along the axis of real and imaginary parts")
     inverse, onesided, size = bool(call.attr("inverse", 0)), bool(call.attr("onesided", 0)), x.shape[axis]
-    n = _length(call, 1, 2 * (size - 1) if inverse and onesided else size)
+    n = int(_length(call, 1, 2 * (size - 1) if inverse and onesided else size))
     others = [i for i in range(rank - 1) if i != axis]
     lead = [x.shape[i] for i in others]
     moved = transposed(x, (axis, *others, rank - 1), call.node)

@@ -170,7 +170,7 @@ def evaluate_sizes(op_type: str, inputs: Inputs, attributes: Mapping[str, Any], 
         )
     if op_type == "Split":
         return _parts(inputs, attributes, count, dtype)
-    if op_type not in ON_SIZES:
+    if op_type not in ON_SIZES or attributes.get("fmod", 0):
         return None
     plain = [
         v if v is None or i >= data else np.asarray(v.tolist() if v.dtype == bool else v, object)

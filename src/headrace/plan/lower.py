@@ -11,13 +11,17 @@ import numpy as np
 import onnx_ir as ir
 
 from ..dtypes import Array, OutOfRange, value_type
-from ..errors import UnsupportedNode
+from ..errors import HeadraceError, InputError, UnsupportedNode
 from ..kernels.expr import Buffer, Fill, Tensor
 from ..kernels.known import SizeArray, fixed
+from ..kernels.size import hint
 from ..model import Model, Note
 from ..ops import OPS, Call, Refuse
 from ..ops.movement import sizes_tensor
+from ..ops.operands import misfit, negative_size, window_misses
 from ..ops.registry import Value, to_tensor
+from ..ops.sequence import NAMES as SEQUENCE_OPS
+from ..ops.sequence import TensorSequence
 from ..rules.driver import label
 from ..rules.phase import with_phases
 from ..target import Target
@@ -121,6 +125,7 @@ def _fold_constant(graph: Graph, step: Step) -> bool:
     if (
         node.op_type in RANDOM
         or node.op_type in INLINE
+        or node.op_type in SEQUENCE_OPS
         or not all(v is None or v.name in graph.constants for v in node.inputs)
     ):
         return False
@@ -209,11 +214,16 @@ class Walk:
         self.memo = graph.memo
         self._lifted: dict[int, Tensor] = {}
         self._waiting: set[str] = set()
+        self._off_device: dict[str, str] = {}  # inputs that stay on the host -> what they are
         self._held: list[Array] = []
 
     def run(self, inputs: Mapping[str, Spec | Array], steps: Sequence[Step] | None = None) -> Lowered:
         """Lower `steps` (all by default) with these inputs, known or not."""
         for name, value in inputs.items():
+            if isinstance(value, Spec) and value_type(value.dtype) is None:
+                kind = "a sequence" if value.dtype == ir.DataType.UNDEFINED else value.dtype.name.lower()
+                self._off_device[name] = kind
+                continue
             self.env[name] = self.input(name, value)
         for step in self.graph.steps if steps is None else steps:
             self.step(step)
@@ -223,8 +233,6 @@ class Walk:
         """An input of the run as a value."""
         if isinstance(value, np.ndarray):
             return value
-        if value_type(value.dtype) is None:
-            raise Refuse(f"input {name!r} is {value.dtype.name.lower()}")
         if value.dtype in (ir.DataType.DOUBLE, ir.DataType.BFLOAT16) or (
             value.dtype == ir.DataType.FLOAT16 and not self.target.f16
         ):
@@ -244,9 +252,12 @@ class Walk:
         if any(v is not None and v.name in self._waiting for v in node.inputs) or self._captures(step):
             self._postpone(step)
             return
-        inputs = [None if v is None else self.lookup(v.name or "") for v in node.inputs]
+        kept = next((n for n in reads(step) if n in self._off_device), None) if self._off_device else None
         try:
-            values = self._values(step, inputs)
+            if kept is not None:
+                raise Refuse(f"{kept!r} is {self._off_device[kept]}: it stays on the host")
+            inputs = [None if v is None else self.lookup(v.name or "") for v in node.inputs]
+            values = self._fitting(step, inputs)
         except (Refuse, OutOfRange) as reason:
             self.refused.append((step, str(reason)))
             self._waiting.update(v.name or "" for v in node.outputs)
@@ -266,6 +277,29 @@ class Walk:
         self.pending.append(step)
         self._waiting.update(v.name or "" for v in step.node.outputs)
 
+    def _fitting(self, step: Step, inputs: list[Value | None]) -> Sequence[Value | None]:
+        """Outputs of a node. Raises InputError, naming the node, for operands that do not fit."""
+        node = step.node
+        try:
+            reason = misfit(self._call(step, inputs)) if node.domain == "" else None
+            values = [] if reason else self._values(step, inputs)
+            shapes = [v.shape for v in values if isinstance(v, Tensor | np.ndarray)]
+            first = inputs[0] if inputs else None
+            if negative_size(shapes) or (
+                isinstance(first, Tensor) and window_misses(node.op_type, first.shape, *shapes[:1])
+            ):
+                reason = "its result would have no size"
+        except (Refuse, OutOfRange, HeadraceError):
+            raise
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InputError(_misfit_text(step, inputs, str(error))) from error
+        if reason:
+            raise InputError(_misfit_text(step, inputs, reason))
+        for value, v in zip(values, node.outputs, strict=False):
+            if isinstance(value, TensorSequence) and v.is_graph_output():
+                raise Refuse("a sequence that leaves the model")
+        return values
+
     def _values(self, step: Step, inputs: list[Value | None]) -> Sequence[Value | None]:
         node = step.node
         if not self.host_nodes.isdisjoint({step.name, node.name, *(v.name for v in node.outputs)}):
@@ -279,7 +313,11 @@ class Walk:
             if value is None:
                 raise Refuse("a constant that is not a tensor of numbers")
             return [value]
-        if node.op_type not in RANDOM and not any(isinstance(v, Tensor) for v in inputs):
+        if (
+            node.op_type not in RANDOM
+            and node.op_type not in SEQUENCE_OPS
+            and not any(isinstance(v, Tensor | TensorSequence) for v in inputs)
+        ):
             done = self._known(step, inputs)
             if done is not None:
                 return done
@@ -288,7 +326,7 @@ class Walk:
             if entry is None:
                 raise Refuse("no kernel for this operator")
             result = entry.lower(self._call(step, inputs))
-            return [result] if isinstance(result, Tensor | np.ndarray) else result
+            return [result] if isinstance(result, Tensor | np.ndarray | TensorSequence) else result
         except Refuse as reason:
             from .functions import lower_function
 
@@ -326,7 +364,7 @@ class Walk:
             return None  # an expression of the coordinate, in whichever kernel reads it
         arrays = [v if isinstance(v, np.ndarray) else None for v in inputs]
         if any(isinstance(a, SizeArray) for a in arrays):
-            found = evaluate_sizes(step.node.op_type, arrays, step.attributes, len(step.node.outputs))
+            found = self._from_sizes(step, arrays)
             if found is not None or not self.exact:
                 return found
             arrays = [None if a is None else fixed(a) for a in arrays]
@@ -344,6 +382,13 @@ class Walk:
                 self.graph.remember(key, values, [a for a in arrays if a is not None])
         self._held += values
         return values
+
+    @staticmethod
+    def _from_sizes(step: Step, arrays: Sequence[Array | None]) -> list[Array] | None:
+        try:
+            return evaluate_sizes(step.node.op_type, arrays, step.attributes, len(step.node.outputs))
+        except Exception:  # the device may do what the host cannot
+            return None
 
     def lift(self, array: Array, node: str) -> Tensor:
         """A known value as a tensor; constants of the model keep their name, others are named after their bytes."""
@@ -375,6 +420,17 @@ def _check_range(array: Array, name: str) -> None:
 
 def _subgraphs(step: Step) -> list[ir.Graph]:
     return [v for v in step.attributes.values() if isinstance(v, ir.Graph)]
+
+
+def reads(step: Step) -> list[str]:
+    """Names that a node reads, those of its subgraphs included."""
+    found = [v.name or "" for v in step.node.inputs if v is not None]
+    return [*found, *(v.name or "" for g in _subgraphs(step) for n in g.all_nodes() for v in n.inputs if v is not None)]
+
+
+def _misfit_text(step: Step, inputs: Sequence[Value | None], reason: str) -> str:
+    shapes = [str([hint(n) for n in v.shape]) if hasattr(v, "shape") else "none" for v in inputs]
+    return f"Node {step.name!r} ({step.node.op_type}) fails on inputs of shapes {', '.join(shapes)}: {reason}."
 
 
 def unsupported(step: Step, reason: str) -> UnsupportedNode:

@@ -60,7 +60,7 @@ def _planned(
         if whole.refused:
             return UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
         verify_plan(found.at(hints), target)
-    except (HeadraceError, TypeError, ValueError, IndexError, ArithmeticError) as error:
+    except (HeadraceError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         return error
     return found
 

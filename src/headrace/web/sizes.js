@@ -4,10 +4,8 @@ import { bytesOf, InputError } from './tensor.js';
 /** The plan for the shapes of `feeds`: a key of it, and a function that makes it with plain numbers. */
 export function planFor(bundle, feeds, software) {
   const suits = (plan) => (plan.software ?? software) === software;  // null: the same for every adapter
-  const pick = (fits) => {
-    const best = bundle.plans.findIndex((plan) => suits(plan) && fits(plan));
-    return best < 0 ? bundle.plans.findIndex(fits) : best;
-  };
+  const some = bundle.plans.some(suits);
+  const pick = (fits) => bundle.plans.findIndex((plan) => (suits(plan) || !some) && fits(plan));
   if (!bundle.sizes) {
     const index = pick((plan) => plan.uploads.every((u) => String(u.shape) === String(feeds[u.name].dims)));
     if (index < 0) throw noPlan(bundle, feeds);
@@ -20,6 +18,11 @@ export function planFor(bundle, feeds, software) {
   return { key: `${index}:${dims}`, plan: () => atSizes(bundle.plans[index], values) };
 }
 
+function exact(value) {
+  if (!Number.isSafeInteger(value)) throw new InputError('these sizes are too large for this model');
+  return value;
+}
+
 /** Entries of the table in order: dimensions, then sums of products, quotients rounded down, and the larger of two. */
 export function evaluate(entries, dims) {
   const v = [...dims];
@@ -27,8 +30,7 @@ export function evaluate(entries, dims) {
     let value;
     if (head === '/') value = Math.floor(v[rest[0]] / v[rest[1]]);
     else if (head === 'max') value = Math.max(v[rest[0]], v[rest[1]]);
-    else value = rest.reduce((sum, [factor, ...at]) => sum + at.reduce((p, i) => p * v[i], factor), head);
-    if (!Number.isSafeInteger(value)) throw new InputError(`sizes [${dims}] are too large`);
+    else value = rest.reduce((sum, [factor, ...at]) => exact(sum + exact(at.reduce((p, i) => p * v[i], factor))), head);
     v.push(value);
   }
   return v;

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..kernels.size import Atom, Guard, Size
+from ..kernels.polynomial import Atom
+from ..kernels.size import Guard, Size
 from ..plan import Plan
 
 
