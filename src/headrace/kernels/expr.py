@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 import onnx_ir as ir
 
 from ..dtypes import Array, value_type
-from ..errors import ModelError
 from .index import Lin, flatten, reshape
 from .size import Number, same
 
@@ -169,12 +168,12 @@ class View(Tensor):
 
 
 def reshaped(x: Tensor, shape: Sequence[Number], node: str = "") -> Tensor:
-    """`x` with another shape of as many elements. Raises ModelError for a shape of more or fewer."""
+    """`x` with another shape of as many elements. Raises ValueError for a shape of more or fewer."""
     shape = tuple(shape)
     if same(shape, x.shape):
         return x
     if prod(shape) != x.size:
-        raise ModelError(f"Node {node or x.node!r}: shape {list(x.shape)} cannot become {list(shape)}.")
+        raise ValueError(f"{list(x.shape)} cannot become {list(shape)}")
     old = x.shape
     return View("reshape", x, shape, lambda c: reshape(c, shape, old), node, lambda c: reshape(c, old, shape))
 

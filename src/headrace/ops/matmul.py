@@ -92,7 +92,7 @@ def product(call: Call, a: Tensor, b: Tensor, dtype: ir.DataType) -> Tensor:
         return _drop(call, product(call, a, reshaped(b, (*b.shape, 1)), dtype), -1)
     (m, k), n = a.shape[-2:], b.shape[-1]
     if k != b.shape[-2]:
-        raise Refuse(f"shapes {a.shape} and {b.shape} do not multiply")
+        raise ValueError(f"shapes {a.shape} and {b.shape} do not multiply")
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if k == 0:
         return Fill(0, (*batch, m, n), dtype)

@@ -110,9 +110,9 @@ def sliced(x: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequen
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A negative axis counted from the end. Raises Refuse for one outside."""
+    """A negative axis counted from the end. Raises ValueError for one outside."""
     if not -rank <= axis < max(rank, 1):
-        raise Refuse(f"axis {axis} of a tensor of rank {rank}")
+        raise ValueError(f"axis {axis} of a tensor of rank {rank}")
     return axis % rank if rank else 0
 
 

@@ -214,6 +214,7 @@ class Walk:
         self.memo = graph.memo
         self._lifted: dict[int, Tensor] = {}
         self._waiting: set[str] = set()
+        self.sequences_on_host = False  # what a node on the host reads cannot be a list of lazy tensors
         self._off_device: dict[str, str] = {}  # inputs that stay on the host -> what they are
         self._held: list[Array] = []
 
@@ -304,6 +305,8 @@ class Walk:
         node = step.node
         if not self.host_nodes.isdisjoint({step.name, node.name, *(v.name for v in node.outputs)}):
             raise Refuse("asked for by host_nodes")
+        if self.sequences_on_host and node.op_type in SEQUENCE_OPS:
+            raise Refuse("a position in its sequence is known only when it runs")
         if node.op_type in INLINE and node.domain == "":
             from .control import lower_control
 
@@ -328,6 +331,9 @@ class Walk:
             result = entry.lower(self._call(step, inputs))
             return [result] if isinstance(result, Tensor | np.ndarray | TensorSequence) else result
         except Refuse as reason:
+            if any(isinstance(v, TensorSequence) for v in inputs):
+                self.sequences_on_host = True  # for the next walk
+                raise
             from .functions import lower_function
 
             by_definition = lower_function(self, step, inputs, reason)

@@ -67,6 +67,7 @@ def create(
         raise translated(error) from error
 
 
+SOURCE = re.compile(r"\S*onnxruntime_src/\S+:\d+ (?:.*? was false\. ?)?", re.DOTALL)  # file, function and assertion
 PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 NO_KERNEL = re.compile(r"implementation for (\w+)\(\d+\) node with name '(.*?)'")
 NODE_FAILED = re.compile(r"running (\w+) node\. Name:'(.*?)' Status Message: (.*)", re.DOTALL)
@@ -74,7 +75,7 @@ NODE_FAILED = re.compile(r"running (\w+) node\. Name:'(.*?)' Status Message: (.*
 
 def translated(error: Exception) -> HeadraceError:
     """An error of ONNX Runtime as one of headrace's, without its codes."""
-    text, kind = PREFIX.sub("", str(error)).strip() or type(error).__name__, type(error).__name__
+    text, kind = SOURCE.sub("", PREFIX.sub("", str(error))).strip() or type(error).__name__, type(error).__name__
     failed = NODE_FAILED.search(text)
     if failed:
         text = f"Node {failed[2]!r} ({failed[1]}) fails on these inputs: {failed[3].strip()}"

@@ -18,7 +18,6 @@ from ...dtypes import Array, OutOfRange, from_storage, storage_type, to_storage
 from ...errors import DeviceError, InputError, UnsupportedOpError
 from ...kernels.expr import Tensor
 from ...model import Model, Note
-from ...ops import Refuse
 from ...plan import HostStep, Plan, Readback, Spec, Walk, host_inputs, make_plan, prepare_graph
 from ...plan.lower import Step, unsupported
 from ..spans import HOST, Phases, Recorder, spanned
@@ -257,17 +256,27 @@ class WebGpuExecutable:
             if isinstance(value, np.ndarray) and (name in self._host_inputs or (stage > 0 and small)):
                 result[name] = value
             else:
-                dtype = value.onnx_dtype if isinstance(value, DeviceArray) else ir.DataType.from_numpy(value.dtype)
-                result[name] = Spec(tuple(value.shape), self._dtypes.get(name) or dtype)
+                result[name] = self._spec(name, value)
         return result
+
+    def _spec(self, name: str, value: Any) -> Spec:
+        """What lowering knows of a value; a sequence has no dtype, and stays on the host."""
+        if not isinstance(value, DeviceArray | np.ndarray):
+            return Spec((), ir.DataType.UNDEFINED)
+        known = self._dtypes.get(name)
+        if known is None:
+            text = isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
+            known = value.onnx_dtype if isinstance(value, DeviceArray) else ir.DataType.STRING if text else None
+        return Spec(tuple(value.shape), known or ir.DataType.from_numpy(value.dtype))
 
     def _lower(self, names: Sequence[str], inputs: Mapping[str, Spec | Array], steps: list[Step] | None) -> Segment:
         target = replace(self.device.target, dft_tolerance=self._tolerance)
         walk = Walk(self._graph, target, self.host_nodes)
-        try:
+        lowered = walk.run(inputs, steps)
+        if walk.sequences_on_host:
+            walk = Walk(self._graph, target, self.host_nodes)
+            walk.sequences_on_host = True
             lowered = walk.run(inputs, steps)
-        except Refuse as reason:
-            raise UnsupportedOpError([unsupported(s, str(reason)) for s in self._graph.steps[:1]], HINT) from reason
         wanted = set(names)
         refused = self._needed(lowered.refused, lowered.pending, wanted)
         if refused and not self.fallback and not all(s.name in self.host_nodes for s, _ in refused):

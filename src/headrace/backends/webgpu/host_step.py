@@ -10,9 +10,10 @@ import onnx
 import onnx_ir as ir
 
 from ...dtypes import Array
-from ...errors import UnsupportedOpError
+from ...errors import InputError, UnsupportedOpError
 from ...plan import Graph, HostStep
 from ...plan.lower import Step, unsupported
+from ..cpu.ort_session import translated
 
 
 class HostNode:
@@ -34,14 +35,17 @@ class HostNode:
         feeds: dict[str, Array] = {}
         for name in [*(v.name or "" for v in self.step.node.inputs if v is not None), *self.captured]:
             value = values[name] if name in values else self.graph.constants[name]
-            feeds[name] = value if isinstance(value, np.ndarray) else value.numpy()
-        key = tuple((n, a.dtype.str, a.ndim) for n, a in feeds.items())
+            feeds[name] = value.numpy() if hasattr(value, "numpy") else value
+        key = tuple((n, *_kind(a)) for n, a in feeds.items())
         try:
             if key not in self._sessions:
                 self._sessions[key] = self._session(feeds)
             names = [v.name or "" for v in self.step.node.outputs if v.name]
             return dict(zip(names, self._sessions[key].run(names, feeds), strict=True))
         except Exception as error:  # ONNX Runtime raises many kinds; all mean that this node cannot run here
+            said = translated(error)
+            if isinstance(said, InputError) or "ShapeInferenceError" in str(error):
+                raise InputError(f"Node {self.step.name!r} ({self.step.node.op_type}): {said}") from error
             reason = f"{self.reason}; ONNX Runtime: {error}"
             raise UnsupportedOpError([unsupported(self.step, reason)]) from error
 
@@ -50,10 +54,7 @@ class HostNode:
 
         node = ir.to_proto(self.step.node)
         assert isinstance(node, onnx.NodeProto)
-        inputs = [
-            onnx.helper.make_tensor_value_info(n, int(ir.DataType.from_numpy(a.dtype)), [None] * a.ndim)
-            for n, a in feeds.items()
-        ]
+        inputs = [onnx.helper.make_value_info(n, _type(a)) for n, a in feeds.items()]
         outputs = [onnx.ValueInfoProto(name=v.name) for v in self.step.node.outputs if v.name]
         graph = onnx.helper.make_graph([node], "host", inputs, outputs)
         opsets = [onnx.helper.make_opsetid(d, v) for d, v in self.graph.model.graph.opset_imports.items()]
@@ -62,6 +63,22 @@ class HostNode:
         options.log_severity_level = 4
         options.intra_op_num_threads = self.threads or 0
         return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _kind(value: Any) -> tuple[Any, ...]:
+    """What tells the session of a value from another's."""
+    return (value.dtype.str, value.ndim) if isinstance(value, np.ndarray) else ("sequence", *map(_kind, value[:1]))
+
+
+def _type(value: Any) -> onnx.TypeProto:
+    """The ONNX type of a value: a tensor of any size, or a sequence of such."""
+    if not isinstance(value, np.ndarray):
+        element = _type(value[0]) if value else onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+        element.tensor_type.ClearField("shape")
+        return onnx.helper.make_sequence_type_proto(element)
+    text = value.dtype.kind in "OUST"
+    dtype = ir.DataType.STRING if text else ir.DataType.from_numpy(value.dtype)
+    return onnx.helper.make_tensor_type_proto(int(dtype), [None] * value.ndim)
 
 
 def captured(step: Step) -> list[str]:
