@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +84,13 @@ class Signature:
         if arg is None or arg.dtype is None:
             return value
         try:
-            return np.asarray(value, dtype=None if hasattr(value, "dtype") else arg.dtype)
-        except (TypeError, ValueError) as error:
+            array = np.asarray(value)
+            if hasattr(value, "dtype") or array.dtype == arg.dtype:
+                return array
+            if arg.dtype.kind in "iub" and array.dtype.kind not in "iub" and array.size:
+                raise InputError(f"Input {_describe(arg)} holds integers or truth values: {array.dtype} would be cut.")
+            return np.asarray(value, dtype=arg.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"Input {name!r} is no array that numpy understands: {error}") from error
 
     def _check(self, arrays: Mapping[str, Any]) -> None:
@@ -115,6 +121,17 @@ class Signature:
             raise InputError(f"Input {_describe(arg)} has the wrong rank: {given}.")
         if any(isinstance(want, int) and want != got for want, got in zip(arg.shape, array.shape, strict=True)):
             raise InputError(f"Input {_describe(arg)} has the wrong shape: {given}.")
+
+
+def check_host_nodes(model: Model, names: Iterable[Any]) -> None:
+    """Raise InputError for a name that no node, and no output of one, has; it says which come near."""
+    known = {str(n.name) for n in model.graph.all_nodes() if n.name}
+    known |= {str(v.name) for n in model.graph.all_nodes() for v in n.outputs if v.name}
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 3, 0.5)
+            hint = f": did you mean {', '.join(map(repr, near))}?" if near else "."
+            raise InputError(f"host_nodes: no node is called {name!r}{hint}")
 
 
 def _describe(arg: NodeArg) -> str:

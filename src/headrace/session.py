@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import backends
 from .backends.spans import Phases
 from .errors import DeviceError, InputError
-from .feeds import FedConstants, NodeArg, Signature, node_arg
+from .feeds import FedConstants, NodeArg, Signature, check_host_nodes, node_arg
 from .model import Note, load
 from .model.load import ModelSource
 from .model.shapes import bind_dims
@@ -34,6 +34,7 @@ class InferenceSession:
         adapter: part of the name of a WebGPU adapter, as "llvmpipe".
         host_nodes: names of nodes that run on the CPU on purpose.
         providers: onnxruntime's way to name devices; ["CPUExecutionProvider"] means device="cpu".
+        sess_options: onnxruntime.SessionOptions, of which intra_op_num_threads is read, as `threads`.
         dft_tolerance: how far a weight may be from a DFT basis (over its largest element) to be run as an FFT;
             default 4 units of rounding of the dtype in which it is stored.
 
@@ -54,9 +55,11 @@ class InferenceSession:
         threads: int | None = None,
         adapter: str | None = None,
         host_nodes: Sequence[str] = (),
-        providers: Sequence[Any] | None = None,
+        providers: Sequence[Any] | str | None = None,
+        sess_options: Any = None,
         dft_tolerance: float | None = None,
     ) -> None:
+        threads = _threads_of(sess_options) if threads is None else threads
         _check_options(threads, adapter, host_nodes, dft_tolerance)
         options = backends.Options(fallback, tuple(host_nodes), adapter, threads, dft_tolerance)
         self._device = backends.choose_device(device, providers, adapter)
@@ -64,6 +67,7 @@ class InferenceSession:
         with self._phases.phase("load"):
             loaded = load(model)
             self._model = bind_dims(loaded, dims) if dims else loaded
+        check_host_nodes(self._model, host_nodes)
         self._signature = Signature(self._model)
         self._outputs = {str(v.name): node_arg(v) for v in self._model.graph.outputs}
         self._executable = backends.executable(self._model, self._device, options)
@@ -208,6 +212,16 @@ class InferenceSession:
         )
 
 
+def _threads_of(sess_options: Any) -> int | None:
+    """The threads that onnxruntime's options ask for; 0 there means all cores."""
+    if sess_options is None:
+        return None
+    threads = getattr(sess_options, "intra_op_num_threads", None)
+    if not isinstance(threads, int):
+        raise InputError(f"sess_options are onnxruntime.SessionOptions, not {sess_options!r}.")
+    return threads or None
+
+
 def _check_options(threads: Any, adapter: Any, host_nodes: Any, dft_tolerance: Any) -> None:
     if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS):
         raise InputError(f"threads must be an integer from 1 to {MOST_THREADS}, not {threads!r}.")
@@ -241,6 +255,8 @@ def optimize(
     from .rules import Target, optimize_model
 
     _check_options(None, None, (), dft_tolerance)
+    if not isinstance(output, (str, Path)):
+        raise InputError(f"output is the path of the file to write, not {output!r}.")
     loaded = load(model)
     rewritten = optimize_model(bind_dims(loaded, dims) if dims else loaded, Target.EXPORT, dft_tolerance=dft_tolerance)
     save(rewritten, Path(output))

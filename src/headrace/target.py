@@ -26,7 +26,7 @@ class Target:
 
     @property
     def loops(self) -> int:
-        """Iterations that one invocation may make, of all its loops together: llvmpipe leaves its loops after 65,535."""
+        """Iterations that an invocation may make in all its loops together: llvmpipe leaves them after 65,535."""
         return 60000 if self.software else 1 << 30
 
 

@@ -69,7 +69,7 @@ def webgpu_target(adapter: str | None = None) -> Target:
         release(device)
 
 
-def choose_device(device: str, providers: Sequence[Any] | None, adapter: str | None) -> str:
+def choose_device(device: str, providers: Sequence[Any] | str | None, adapter: str | None) -> str:
     """ "cpu" or "webgpu".
 
     Raises:
@@ -78,7 +78,8 @@ def choose_device(device: str, providers: Sequence[Any] | None, adapter: str | N
     if device not in ("auto", "cpu", "webgpu"):
         raise DeviceError(f"No device is called {device!r}: choose 'auto', 'cpu' or 'webgpu'.")
     if device == "auto" and providers:
-        names = [p[0] if isinstance(p, tuple) else p for p in providers]
+        listed = [providers] if isinstance(providers, str) else providers
+        names = [p[0] if isinstance(p, tuple) else p for p in listed]
         known = [DEVICE_OF[n] for n in names if n in DEVICE_OF]
         if not known:
             raise DeviceError(f"None of the providers {names} is headrace's: {', '.join(DEVICE_OF)}.")

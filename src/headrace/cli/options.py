@@ -67,6 +67,12 @@ def read_inputs(items: Sequence[str], known: dict[str, np.ndarray]) -> dict[str,
             raise InputError(f"An input is given as NAME=FILE.npy, not {item!r}.")
         try:
             feeds[name] = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+        except OSError as error:
             raise InputError(f"Cannot read {file} for input {name!r}: {error}") from error
+        except (ValueError, EOFError) as error:
+            raise InputError(f"{file} for input {name!r} is no .npy file of numbers: numpy.save writes one.") from error
+        if not isinstance(feeds[name], np.ndarray):
+            raise InputError(
+                f"{file} for input {name!r} holds several arrays (.npz): give one .npy file for each input."
+            )
     return feeds

@@ -20,6 +20,8 @@ def bind_dims(model: Model, dims: Mapping[str, int]) -> Model:
     Raises:
         InputError: a name that no input dimension has, or a size that is not a positive integer.
     """
+    if not isinstance(dims, Mapping):
+        raise InputError(f"dims gives sizes by name, as {{'batch': 1}}, not {dims!r}.")
     known = {str(d.value) for v in model.graph.inputs for d in v.shape or () if not isinstance(d, int) and d.value}
     for name, size in dims.items():
         if name not in known:

@@ -28,6 +28,7 @@ from ..target import Target
 from .host import evaluate, evaluate_sizes
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+HOST_NODES = "asked for by host_nodes"
 SMALL = 64  # known values up to this many elements are compared by value, larger ones by identity
 KEPT_BYTES = 64 << 20  # of large known results that one graph remembers
 INLINE = {"If", "Loop", "Scan"}
@@ -304,7 +305,7 @@ class Walk:
     def _values(self, step: Step, inputs: list[Value | None]) -> Sequence[Value | None]:
         node = step.node
         if not self.host_nodes.isdisjoint({step.name, node.name, *(v.name for v in node.outputs)}):
-            raise Refuse("asked for by host_nodes")
+            raise Refuse(HOST_NODES)
         if self.sequences_on_host and node.op_type in SEQUENCE_OPS:
             raise Refuse("a position in its sequence is known only when it runs")
         if node.op_type in INLINE and node.domain == "":

@@ -19,7 +19,7 @@ from ...errors import DeviceError, InputError, UnsupportedOpError
 from ...kernels.expr import Tensor
 from ...model import Model, Note
 from ...plan import HostStep, Plan, Readback, Spec, Walk, host_inputs, make_plan, prepare_graph
-from ...plan.lower import Step, unsupported
+from ...plan.lower import HOST_NODES, Step, unsupported
 from ..spans import HOST, Phases, Recorder, spanned
 from .device import Device, open_device, release
 from .host_step import HostNode, captured
@@ -40,6 +40,15 @@ class DeviceArray:
     def dtype(self) -> np.dtype[Any]:
         """The numpy dtype of the values."""
         return np.dtype(self.onnx_dtype.numpy())
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={list(self.shape)}, dtype={self.dtype}, device={self.device.name!r})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """For numpy.asarray: the values, read back. Raises ValueError for copy=False, since reading is a copy."""
+        if copy is False:
+            raise ValueError("A device array cannot be read without a copy.")
+        return np.array(self.numpy(), dtype)
 
     def numpy(self) -> Array:
         """The values, read back."""
@@ -279,8 +288,8 @@ class WebGpuExecutable:
             lowered = walk.run(inputs, steps)
         wanted = set(names)
         refused = self._needed(lowered.refused, lowered.pending, wanted)
-        if refused and not self.fallback and not all(s.name in self.host_nodes for s, _ in refused):
-            raise UnsupportedOpError([unsupported(s, r) for s, r in refused], HINT)
+        if not self.fallback:
+            self._refuse_all_but_asked_for(refused)
         host = [HostNode(s, self._graph, r, self.threads) for s, r in refused]
         outputs = {n: walk.lookup(n) for n in names if n in lowered.values or n in self._graph.constants}
         on_host = _read_by(s for s, _ in refused)
@@ -297,6 +306,14 @@ class WebGpuExecutable:
         with self.phases.phase("compile"):
             prepared = Prepared(plan, self._pool)
         return Segment(prepared, host, lowered.pending, keep if host else frozenset())
+
+    def _refuse_all_but_asked_for(self, refused: Sequence[tuple[Step, str]]) -> None:
+        """Without fallback: nodes of `host_nodes` run on the host, with a note; others are an error."""
+        others = [unsupported(s, r) for s, r in refused if r != HOST_NODES]
+        if others:
+            raise UnsupportedOpError(others, HINT)
+        text = "runs on the host, as host_nodes asks, although fallback=False"
+        self._notes.update(dict.fromkeys(Note("lower", s.name, text) for s, _ in refused))
 
     def _needed(
         self, refused: Sequence[tuple[Step, str]], pending: Sequence[Step], names: set[str]
