@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from zipfile import BadZipFile
 
 import numpy as np
 import typer
@@ -69,7 +70,7 @@ def read_inputs(items: Sequence[str], known: dict[str, np.ndarray]) -> dict[str,
             feeds[name] = np.load(file, allow_pickle=False)
         except OSError as error:
             raise InputError(f"Cannot read {file} for input {name!r}: {error}") from error
-        except (ValueError, EOFError) as error:
+        except (ValueError, EOFError, BadZipFile) as error:
             raise InputError(f"{file} for input {name!r} is no .npy file of numbers: numpy.save writes one.") from error
         if not isinstance(feeds[name], np.ndarray):
             raise InputError(
