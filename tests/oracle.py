@@ -102,7 +102,7 @@ def conv_transpose_size(
     for i in range(spatial):
         full = strides[i] * (x[i] - 1) + output_padding[i] + (kernel[i] - 1) * dilations[i] + 1
         if output_shape or auto_pad.startswith("SAME"):
-            wanted = output_shape[i] if output_shape else x[i] * strides[i]
+            wanted = output_shape[i] if output_shape else min(x[i] * strides[i], full)  # ONNX Runtime's; ONNX pads
             total = max(full - wanted, 0)
             begin.append(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2)
             size.append(wanted)

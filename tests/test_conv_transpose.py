@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -210,3 +213,22 @@ def test_a_kernel_under_the_stride_with_auto_pad_stays(auto_pad):
     model = one_node("ConvTranspose", (1, 800, 300), w, strides=[403], auto_pad=auto_pad)
     with headrace.InferenceSession(model, device="cpu") as session:
         assert [n.refused for n in session.notes] == [True] and "runtimes differ" in session.notes[0].text
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("stride", [2, 3, 5])
+@pytest.mark.parametrize("added", [0, 1])
+@pytest.mark.webgpu
+def test_same_padding_of_a_small_kernel_is_onnxruntimes(auto_pad, kernel, stride, added):
+    """Under the stride there is nothing to cut; ONNX's reference fills up to size * stride, ONNX Runtime does not."""
+    attributes = {"strides": [stride, stride], "auto_pad": auto_pad, "output_padding": [added, added]}
+    model = one_node("ConvTranspose", ["n", 2, "h", "w"], normal((2, 3, kernel, 2)), **attributes)
+    x = normal((1, 2, 4, 5), 1)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    want = theirs.run(None, {"x": x})[0]
+    for device in ("cpu", "webgpu"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with headrace.InferenceSession(model, device=device) as session:
+                oracle.assert_close(session.run(None, {"x": x})[0], want.astype(np.float64), 8)

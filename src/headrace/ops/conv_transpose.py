@@ -50,7 +50,8 @@ def output_sizes(
     if wanted is not None:
         sizes = list(wanted)[-rank:]
     elif mode.startswith("SAME"):
-        sizes = [n * s for n, s in zip(inside, strides, strict=True)]
+        gaps = [max(s - p - (k - 1) * d - 1, 0) for s, p, k, d in zip(strides, extra, taps, dilations, strict=True)]
+        sizes = [n * s - g for n, s, g in zip(inside, strides, gaps, strict=True)]  # as ONNX Runtime: never padded
     else:
         pads = [0] * 2 * rank if mode == "VALID" else list(call.attr("pads") or (0,) * 2 * rank)
         return [f - pads[i] - pads[i + rank] for i, f in enumerate(full)], pads[:rank]
