@@ -303,3 +303,33 @@ def test_phases_far_from_zero() -> None:
     for name, f in (("Sin", np.sin), ("Cos", np.cos)):
         want = f(np.concatenate([x, near]).astype(np.float64))
         assert np.abs(got[name] - want).max() < 2e-7, name
+
+
+WIDE = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Less": np.less,
+    "Equal": np.equal,
+    "Div": np.floor_divide,
+    "Mod": np.mod,
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_unsigned_of_64_bits_is_never_cut(name: str) -> None:
+    """Arithmetic leaves the device, since its results may need all bits; what stays there is exact."""
+    a = rng.integers(1, 2**32, 100, dtype=np.uint64)
+    b = rng.integers(1, 2**32, 100, dtype=np.uint64)
+    node = helper.make_node(name, ["a", "b"], ["y"])
+    inputs = [helper.make_tensor_value_info(i, TensorProto.UINT64, [100]) for i in "ab"]
+    output = helper.make_tensor_value_info(
+        "y", TensorProto.UINT64 if name not in ("Less", "Equal") else TensorProto.BOOL, None
+    )
+    model = helper.make_model(
+        helper.make_graph([node], "test", inputs, [output]), opset_imports=[helper.make_opsetid("", 20)], ir_version=9
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with headrace.InferenceSession(model, device="webgpu") as session:
+            np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], WIDE[name](a, b))

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from ..dtypes import Array
 from ..kernels.known import SizeArray
-from .registry import Call
+from .registry import Call, Refuse
 
 Check = Callable[[Call], str | None]
 CHECKS: dict[str, Check] = {}
@@ -22,6 +23,19 @@ def misfit(call: Call) -> str | None:
     """Why the operands of an ONNX node do not fit together; None where they do."""
     check = CHECKS.get(call.op_type)
     return check(call) if check else None
+
+
+GROWING = {"Add", "Sub", "Mul", "Pow", "Sum", "BitwiseNot", "MatMul", "Gemm", "Einsum", "CumSum", "CumProd"}
+GROWING |= {"ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare"}
+
+
+def check_width(call: Call) -> None:
+    """Raise Refuse for arithmetic on uint64: its results may need the bits that the device does not have, and the
+    32 bits that it would give instead are another number. int64, which shapes and indices are made of, is let through.
+    """
+    left = call.op_type == "BitShift" and call.attr("direction") == "LEFT"
+    if (call.op_type in GROWING or left) and call.has(0) and call.dtype(0) == ir.DataType.UINT64:
+        raise Refuse("uint64 arithmetic, of which the device has 32 bits")
 
 
 def negative_size(shapes: Sequence[Sequence[int]]) -> bool:

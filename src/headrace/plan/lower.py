@@ -18,7 +18,7 @@ from ..kernels.size import hint
 from ..model import Model, Note
 from ..ops import OPS, Call, Refuse
 from ..ops.movement import sizes_tensor
-from ..ops.operands import misfit, negative_size, window_misses
+from ..ops.operands import check_width, misfit, negative_size, window_misses
 from ..ops.registry import Value, to_tensor
 from ..ops.sequence import NAMES as SEQUENCE_OPS
 from ..ops.sequence import TensorSequence
@@ -329,7 +329,9 @@ class Walk:
         try:
             if entry is None:
                 raise Refuse("no kernel for this operator")
-            result = entry.lower(self._call(step, inputs))
+            call = self._call(step, inputs)
+            check_width(call)
+            result = entry.lower(call)
             return [result] if isinstance(result, Tensor | np.ndarray | TensorSequence) else result
         except Refuse as reason:
             if any(isinstance(v, TensorSequence) for v in inputs):
