@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import headrace
 
-from .models import normal, one_node
+from .models import model_of, normal, one_node
 
 
 def up_model():
@@ -80,6 +81,31 @@ def test_dims_fix_some_and_leave_others(tmp_path):
     bundle = headrace.export_web(up_model(), tmp_path, dims={"batch": 2})
     assert [d["name"] for d in bundle["dims"]] == ["time"] and bundle["example"]["x"][:2] == [2, 6]
     assert "sizes" not in headrace.export_web(up_model(), tmp_path, dims={"batch": 2, "time": 7})
+
+
+def unranked():
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": (3,)}, ["y"])
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    return model
+
+
+def test_an_input_of_unknown_rank(tmp_path):
+    with pytest.raises(headrace.InputError, match=r"'x'.*input_shapes"):
+        headrace.export_web(unranked(), tmp_path)
+    assert headrace.export_web(unranked(), tmp_path, {"x": (2, 3)})["example"] == {"x": [2, 3]}
+
+
+@pytest.mark.parametrize("shape", [(3,), ("n",)])
+def test_an_input_that_no_device_holds(tmp_path, shape):
+    model = model_of([helper.make_node("Identity", ["x"], ["y"])], {"x": shape}, ["y"], dtype=TensorProto.STRING)
+    with pytest.raises(headrace.HeadraceError, match="string"):
+        headrace.export_web(model, tmp_path)
+
+
+def test_unused_inputs_are_in_the_example(tmp_path):
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": (3,), "unused": ("n", 2)}, ["y"])
+    assert headrace.export_web(model, tmp_path, {"unused": (4, 2)})["example"] == {"x": [3], "unused": [4, 2]}
+    assert headrace.export_web(model, tmp_path)["example"]["unused"][1] == 2
 
 
 def test_both_together(tmp_path):

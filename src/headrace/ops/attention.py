@@ -63,11 +63,11 @@ def fuse_attention(heavies: Sequence[Heavy], uses: Mapping[int, int], loops: int
     """Replace every second matrix product of an attention by one Attention kernel, where nothing else reads what is
     between, and where one invocation may make as many iterations as it takes (`loops`)."""
     for heavy in heavies:
-        if isinstance(heavy.template, MatMul) and heavy.template.k * (heavy.template.n // 2 + 1) <= loops:
-            _try(heavy, heavy.template, uses)
+        if isinstance(heavy.template, MatMul):
+            _try(heavy, heavy.template, uses, loops)
 
 
-def _try(heavy: Heavy, second: MatMul, uses: Mapping[int, int]) -> None:
+def _try(heavy: Heavy, second: MatMul, uses: Mapping[int, int], loops: int) -> None:
     p, zero_empty = _probabilities(heavy.inputs[0], uses)
     soft = p.heavy if p is not None else None
     if (
@@ -83,11 +83,13 @@ def _try(heavy: Heavy, second: MatMul, uses: Mapping[int, int]) -> None:
     if not second.batch or not same((*score.shape, soft.template.length), (*shape, second.k)):
         return
     dot = _product_in(score, uses)
-    if dot is None or second.n % 4 or second.n > LARGEST_HEAD:
+    if dot is None:
         return
     first = dot.heavy.template
     assert isinstance(first, MatMul)
     if not same((*first.batch, first.m, first.k, first.n), (*second.batch, second.m, second.n, second.k)):
+        return
+    if second.n % 4 or second.n > LARGEST_HEAD or second.k * (second.n // 2 + 1) > loops:
         return
     heavy.template = Attention(second.batch, second.m, second.k, second.n, zero_empty, dot, score.shape)
     heavy.nodes = (*dot.heavy.nodes, *soft.nodes, *heavy.nodes)

@@ -103,7 +103,7 @@ def stft(call: Call) -> Tensor:
         x = reshaped(x, (*x.shape, 1), call.node)
     batch, samples, kinds = x.shape
     hop = call.ints(1, "frame step")[0]
-    n = _length(call, 3, call.shape(2)[0] if call.has(2) else samples)
+    n = int(_length(call, 3, call.shape(2)[0] if call.has(2) else samples))
     if hop <= 0:
         raise Refuse(f"an STFT needs a step of at least 1, not {hop}")
     frames = (samples - n) // hop + 1 if samples >= n else 0

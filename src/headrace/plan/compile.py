@@ -204,4 +204,4 @@ class _Maker:
                 Readback(name, slot, offset, size, at, storage_type(x.dtype, self.target.f16), int(x.dtype), x.shape)
             )
             at += -(-size // 8) * 8
-        return tuple(result), max(8, at)
+        return tuple(result), largest(8, at)

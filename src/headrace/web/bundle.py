@@ -16,9 +16,10 @@ import onnx_ir as ir
 
 from ..dtypes import Array
 from ..errors import InputError, ModelError, UnsupportedOpError
-from ..feeds import NodeArg, node_arg
+from ..feeds import node_arg
 from ..model import Model, load
 from ..model.load import ModelSource
+from ..ops import Refuse
 from ..plan import Graph, Kernel, Plan, Spec, host_inputs, prepare_graph, verify_plan
 from ..plan.general import Form, General, forms_of
 from ..plan.plan import INLINE_BYTES
@@ -65,11 +66,12 @@ def export_web(
     loaded = bound(load(model), dims)
     graph, stored = prepare_graph(loaded), {}  # type: Graph, dict[str, Array]
     kinds = (target, replace(target, software=not target.software))
-    if many is None and any(not isinstance(d, int) for v in loaded.graph.inputs for d in v.shape or ()):
+    if many is None and any(v.shape is None or not v.shape.is_static() for v in loaded.graph.inputs):
         bundle, weights = _for_all_sizes(graph, loaded, kinds, stored)
     else:
         plans = [_plan(graph, loaded, shapes, kind, stored) for shapes in many or [{}] for kind in kinds]
         bundle, weights = bundled(loaded, plans)
+        bundle["example"] = {str(v.name): list(_shape(v, (many or [{}])[0])) for v in loaded.graph.inputs}
     _write(Path(folder), bundle, weights)
     return bundle
 
@@ -96,10 +98,10 @@ def _plan(graph: Graph, model: Model, shapes: Shapes, target: Target, stored: di
     needed = host_inputs(graph)
     specs: dict[str, Spec | Array] = {}
     for value in model.graph.inputs:
-        arg = node_arg(value)
-        if arg.name in needed:
-            raise _decides(arg.name)
-        specs[arg.name] = Spec(_shape(arg, shapes), value.dtype or ir.DataType.FLOAT)
+        name = str(value.name)
+        if name in needed:
+            raise _decides(name)
+        specs[name] = Spec(_shape(value, shapes), value.dtype or ir.DataType.FLOAT)
     unknown = set(shapes) - set(specs)
     if unknown:
         raise InputError(f"No such input: {', '.join(sorted(unknown))}. The model has: {', '.join(specs)}.")
@@ -113,25 +115,32 @@ def lower_fully(graph: Graph, specs: Mapping[str, Spec | Array], target: Target,
 
     Raises:
         UnsupportedOpError: nodes that would have to run on the host.
+        InputError: an input that no device can hold.
     """
-    whole = whole_plan(graph, specs, target, stored)
+    try:
+        whole = whole_plan(graph, specs, target, stored)
+    except Refuse as reason:  # of an input
+        raise InputError(f"The model cannot run on a device: {reason}.") from reason
     if whole.refused:
         raise UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
     return whole.plan
 
 
-def _shape(arg: NodeArg, shapes: Shapes) -> tuple[int, ...]:
+def _shape(value: ir.Value, shapes: Shapes) -> tuple[int, ...]:
+    arg = node_arg(value)
     given = shapes.get(arg.name)
+    if value.shape is None and given is not None:
+        return tuple(given)
     if given is None:
-        if any(not isinstance(d, int) for d in arg.shape):
+        if value.shape is None or any(not isinstance(d, int) for d in arg.shape):
             raise InputError(f"Input {arg.name!r} {arg.shape} has sizes that are not known: give input_shapes.")
         return tuple(int(d) for d in arg.shape if isinstance(d, int))
     fits = len(given) == len(arg.shape) and all(
         not isinstance(want, int) or want == got for want, got in zip(arg.shape, given, strict=True)
     )
-    if not fits or any(int(d) < 0 for d in given):
+    if not fits:
         raise InputError(f"Input {arg.name!r} is {arg.shape} and cannot have the shape {list(given)}.")
-    return tuple(int(d) for d in given)
+    return tuple(given)
 
 
 def bundled(model: Model, plans: Sequence[Plan]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -148,10 +157,8 @@ def bundled(model: Model, plans: Sequence[Plan]) -> tuple[dict[str, Any], dict[s
             made[-1]["software"] = None  # the same for both
         else:
             made.append(data)
-    fed = {u["name"]: u["shape"] for u in made[0]["uploads"]} if made else {}
-    example = {a.name: fed.get(a.name, a.shape) for a in map(node_arg, model.graph.inputs)}
     weights = _weights(plans)
-    return {**_about(model, list(kernels), weights, made), "example": example}, weights
+    return _about(model, list(kernels), weights, made), weights
 
 
 def bundled_for_all(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..dtypes import Array
 from ..errors import DeviceError, HeadraceError, InputError, UnsupportedOpError
+from ..ops import Refuse
 from ..plan import Graph, Plan, Spec, verify_plan
 from ..plan.general import Form, General, general_plan
 from ..target import Target
@@ -60,7 +61,7 @@ def _planned(
         if whole.refused:
             return UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
         verify_plan(found.at(hints), target)
-    except (HeadraceError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+    except (HeadraceError, Refuse, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         return error
     return found
 
