@@ -12,8 +12,8 @@ An operator that is not here, or a case that its lowering refuses, runs on the h
 refused with `fallback=False`.
 
 - **Floats**: float64 and bfloat16 are computed in float32; float16 is stored as such where the adapter has shader-f16.
-  NaN and infinities go through as ONNX defines: comparisons with NaN are false; arithmetic, Max, Min, Clip and Relu keep
-  it; ArgMax finds it. Subnormal numbers may count as zero.
+  NaN and infinities go through as ONNX defines: comparisons with NaN are false; arithmetic, Max, Min, Clip and Relu
+  keep it; ArgMax finds it. Subnormal numbers may count as zero.
 - **Integers** of 64 bits have 32 on the device. Values fed and constants that need more are an error. int64 results
   wrap at 32 bits. Arithmetic on uint64 runs on the host; comparisons, Div, Mod and movement of uint64 stay on the
   device. A division by zero gives some number, and a shift by the width or more leaves nothing, as in WGSL.

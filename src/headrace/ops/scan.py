@@ -70,7 +70,8 @@ def _in_blocks(call: Call, x: Tensor, n: int) -> Tensor:
     flat = Stored(reshaped(padded, (rows * blocks, size)), call.node)
 
     def scanned(t: Tensor, without: bool) -> Tensor:
-        return call.heavy(Scan(*t.shape, x.type, text, start, without, backwards), [t], t.shape, x.dtype)
+        template = Scan(t.shape[0], t.shape[1], x.type, text, start, without, backwards)
+        return call.heavy(template, [t], t.shape, x.dtype)
 
     whole = scanned(flat, False)
     last = [0, 0 if backwards else size - 1]

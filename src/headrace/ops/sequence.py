@@ -113,7 +113,8 @@ def split(call: Call) -> TensorSequence:
 
 
 def _pieces(call: Call, axis: int, sizes: Sequence[int], squeeze: bool) -> list[Value]:
-    x, start, result = call.x(0), 0, []
+    x, start = call.x(0), 0
+    result: list[Value] = []
     rank = len(x.shape)
     for n in sizes:
         shape = [n if a == axis else m for a, m in enumerate(x.shape)]

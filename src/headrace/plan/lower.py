@@ -331,7 +331,7 @@ class Walk:
                 raise Refuse("no kernel for this operator")
             call = self._call(step, inputs)
             check_width(call)
-            result = entry.lower(call)
+            result: Any = entry.lower(call)
             return [result] if isinstance(result, Tensor | np.ndarray | TensorSequence) else result
         except Refuse as reason:
             if any(isinstance(v, TensorSequence) for v in inputs):
@@ -438,7 +438,7 @@ def reads(step: Step) -> list[str]:
 
 
 def _misfit_text(step: Step, inputs: Sequence[Value | None], reason: str) -> str:
-    shapes = [str([hint(n) for n in v.shape]) if hasattr(v, "shape") else "none" for v in inputs]
+    shapes = [str([hint(n) for n in v.shape]) if isinstance(v, Tensor | np.ndarray) else "none" for v in inputs]
     return f"Node {step.name!r} ({step.node.op_type}) fails on inputs of shapes {', '.join(shapes)}: {reason}."
 
 
