@@ -18,7 +18,11 @@ def web(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
     shape: Annotated[
         list[str] | None,
-        typer.Option("--shape", metavar="NAME=1,3,224,224", help="Shape of an input; again for another size."),
+        typer.Option(
+            "--shape",
+            metavar="NAME=1,3,224,224",
+            help="Shape of an input; again for another size. Default: every size.",
+        ),
     ] = None,
     dim: DimOption = None,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the folder on this machine until interrupted.")] = False,

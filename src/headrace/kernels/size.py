@@ -36,7 +36,9 @@ class Guard:
         return bool(value >= 0 if self.relation == ">=" else (value == 0) == (self.relation == "=="))
 
     def __str__(self) -> str:
-        return f"{text_of(self.size)} {self.relation} 0"
+        left = _size({m: c for m, c in self.size.terms if c > 0})
+        right = _size({m: -c for m, c in self.size.terms if c < 0})
+        return f"{text_of(left)} {self.relation} {text_of(right)}"
 
 
 class Trace:
@@ -104,7 +106,8 @@ class Size:
     @property
     def trace(self) -> Trace:
         """Where its guards go."""
-        return next(m for m, _ in self.terms if m)[0].trace
+        trace: Trace = next(m for m, _ in self.terms if m)[0].trace
+        return trace
 
     @property
     def constant(self) -> int:
@@ -231,8 +234,10 @@ def key_of(n: object) -> str:
     return n.key if isinstance(n, Size) else str(n)
 
 
-def text_of(size: Size) -> str:
+def text_of(size: Any) -> str:
     """The expression with the names of the dimensions, for a user."""
+    if not isinstance(size, Size):
+        return str(size)
     names = list(size.trace.dims)
     return re.sub(r"\$(\d+)", lambda m: names[int(m[1])], size.key)
 
