@@ -58,7 +58,7 @@ def best(call: Call, x: Tensor, axes: list[int], largest: bool, last: bool) -> t
     rows, left = rows_first(x, axes, call.node)
     if not rows.shape[1]:
         raise Refuse("the best of no elements")
-    check_length(call, rows.shape[1])
+    check_length(call, rows.shape[0], rows.shape[1])
     template = Arg(rows.shape[0], rows.shape[1], x.type, largest, last)
     return call.heavy(template, [rows], (rows.shape[0],), ir.DataType.INT64), left
 

@@ -50,7 +50,7 @@ class Normalize(Template):
 def normalized(call: Call, x: Tensor, axis: int, kind: int, epsilon: float = 0.0, log: bool = False) -> Tensor:
     """Rows are everything from `axis` on."""
     rows, length = prod(x.shape[:axis]), prod(x.shape[axis:])
-    check_length(call, length, PASSES)
+    check_length(call, rows, length, PASSES)
     flat = reshaped(x, (rows, length), call.node)
     y = call.heavy(Normalize(kind, rows, length, epsilon, log), [flat], (rows, length), x.dtype)
     return reshaped(y, x.shape, call.node)

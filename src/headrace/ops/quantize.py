@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from ..kernels.expr import Fill, Map, Tensor, View, expanded, reshaped
 from ..kernels.index import Lin, unflatten
+from ..kernels.size import largest, same
 from .conv import Window, window_of
 from .elementwise import cast
 from .integer_product import integer_product
@@ -117,12 +118,12 @@ def _convolved(call: Call, x: Tensor, w: Tensor, window: Window) -> Tensor:
     groups, taps, rank = call.attr("group", 1), prod(window.taps), len(window.taps)
     batch, channels, rows = x.shape[0], w.shape[1], w.shape[0] // groups
     after = [
-        max((o - 1) * s + (k - 1) * d + 1 - n - p, 0)
+        largest((o - 1) * s + (k - 1) * d + 1 - n - p, 0)
         for o, s, k, d, n, p in zip(
             window.outside, window.strides, window.taps, window.dilations, window.inside, window.before, strict=True
         )
     ]
-    if any(window.before) or any(after):
+    if not same((*window.before, *after), (0,) * 2 * rank):
         x = Pad(x, Fill(0, (), I32), (0, 0, *window.before), (0, 0, *after), call.node)
     positions = prod(window.outside)
     steps = list(zip(window.strides, window.dilations, strict=True))

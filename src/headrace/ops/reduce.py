@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from ..kernels.expr import Fill, Map, Tensor, reshaped, transposed
 from ..kernels.index import variable
-from ..kernels.size import hint
+from ..kernels.size import Size, hint
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from ..target import Target
 from .movement import axis_of
@@ -44,25 +44,28 @@ _INTEGER = {"ReduceMax": (-(2**31), "max(a, b)"), "ReduceMin": (2**31 - 1, "min(
 
 
 MOST_LANES = 256
+ROOM = 16  # how many times longer than the traced one a row may get before its lanes do not do
 
 
-def lanes_for(rows: int, length: int, target: Target, passes: int = 1) -> int:
+def lanes_for(rows: int, length: int, target: Target, passes: int = 1, floats: bool = True) -> int:
     """Threads that share a row: few rows that are long need it, and GPUs want it sooner than software adapters, which
     may count the iterations of a thread's loops. `passes` is how often a row is walked."""
+    growth = ROOM if isinstance(length, Size) else 1
     rows, length = hint(rows), hint(length)
+    if not floats and passes * length * growth <= target.loops:
+        return 1
     if not target.software:
         return 64 if length >= 64 and rows < 65536 else 1
     lanes = 16 if rows < 8 and length >= 512 else 1
-    while lanes < MOST_LANES and passes * length > target.loops * lanes:
+    while lanes < MOST_LANES and passes * length * growth > target.loops * lanes:
         lanes *= 4 if lanes > 1 else 16
     return lanes
 
 
-def check_length(call: Call, length: int, passes: int = 1) -> None:
-    """Raise Refuse for a row that is too long for the loops of the device. Sizes that are expressions stay on the side
-    of each number of lanes on which they are traced."""
-    loops = call.target.loops
-    if call.target.software and all(passes * length > loops * lanes for lanes in (1, 16, 64, MOST_LANES)):
+def check_length(call: Call, rows: int, length: int, passes: int = 1, floats: bool = True) -> None:
+    """Raise Refuse for a row that is too long for the loops of the device, as many threads as share it."""
+    lanes = lanes_for(rows, length, call.target, passes, floats)
+    if call.target.software and passes * length > call.target.loops * lanes:
         raise Refuse(f"a row of {length} elements: more than the loops of this adapter may walk")
 
 
@@ -79,8 +82,7 @@ class Reduce(Template):
     def build(self, b: Build) -> Launch:
         i, k = variable("i", self.rows), variable("k", self.length, 1)
         b.read("x", 0, (i, k), ("i",), ("k",), any_map=True)
-        lanes = lanes_for(self.rows, self.length, b.target)
-        lanes = 1 if self.type != "f32" and hint(self.length) <= b.target.loops else lanes
+        lanes = lanes_for(self.rows, self.length, b.target, floats=self.type == "f32")
         size = max(64, lanes)
         rows_a_group = size // lanes
         groups = spread(ceil_div(self.rows, rows_a_group), b.target.workgroups)
@@ -118,7 +120,7 @@ def reduced(call: Call, x: Tensor, axes: list[int], kind: Kind, keep: bool) -> T
         empty = {"log_exact(v)": -inf, "v / T(u.length)": nan}
         return Fill(empty.get(kind.finish, kind.start), shape, x.dtype)
     rows, _ = rows_first(x, axes, call.node)
-    check_length(call, rows.shape[1])
+    check_length(call, rows.shape[0], rows.shape[1], floats=x.type == "f32")
     y = call.heavy(Reduce(kind, rows.shape[0], rows.shape[1], x.type), [rows], (rows.shape[0],), x.dtype)
     return reshaped(y, shape, call.node)
 
