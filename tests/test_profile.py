@@ -255,7 +255,7 @@ def test_predictions_are_never_faster_than_the_roofline_and_say_what_they_are(tm
     times = {}
     for name, m in MACHINES.items():
         found = explain_model(tmp_path / "m.onnx", {"n": 1, "h": 64, "w": 64}, "cpu", name).prediction
-        assert found is not None and "predicted" in found.adapter and m.name in found.adapter
+        assert found is not None and found.runs == 0 and found.adapter == m.name
         kernels = [e for e in found.events if e.kind == "kernel"]
         assert kernels and {"first", "second"} <= {n for e in kernels for n in e.nodes}
         for e in kernels:

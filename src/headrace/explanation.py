@@ -15,7 +15,8 @@ from rich.table import Table
 from . import backends
 from .errors import InputError, UnsupportedNode
 from .model import Model, Note, load
-from .model.shapes import Dims, bind_dims, dims_of, infer_shapes, input_dims
+from .model.shapes import Dims, annotate_types, bind_dims, dims_of, infer_shapes, input_dims
+from .plan import Plan
 from .plan.whole import Whole, whole_plan
 from .profile import Profile
 from .profile.predict import Machine, machine, predict
@@ -44,6 +45,7 @@ class DeviceWork:
     adapter: str
     dispatches: tuple[Work, ...]
     kernels: int
+    submits: int
     peak_bytes: int
     bytes_up: int
     bytes_down: int
@@ -71,7 +73,9 @@ class Explanation:
         return asdict(self)
 
 
-def explain_model(path: Path, dims: Mapping[str, int], device: str, target: str | None = None) -> Explanation:
+def explain_model(
+    path: Path, dims: Mapping[str, int], device: str, target: str | None = None, host_nodes: Sequence[str] = ()
+) -> Explanation:
     """Explain the model in `path` on `device`, or on a GPU that is not here: `target` is one of
     profile.predict.MACHINES, or a file that describes one.
 
@@ -87,7 +91,7 @@ def explain_model(path: Path, dims: Mapping[str, int], device: str, target: str 
     costs = tuple(node_costs(model, shapes))
     on_device = prediction = None
     if device == "webgpu":
-        whole, limits = _whole(model, assumed, where)
+        whole, limits = _whole(model, assumed, where, host_nodes)
         notes, on_device = (*model.notes, *whole.notes), _work(whole, limits)
         prediction = predict(model, path.name, whole.plan, where, notes) if where is not None else None
     else:
@@ -106,10 +110,13 @@ def _on_cpu(model: Model) -> tuple[Note, ...]:
         executable.close()
 
 
-def _whole(model: Model, assumed: Mapping[str, tuple[int, ...]], where: Machine | None) -> tuple[Whole, Target]:
+def _whole(
+    model: Model, assumed: Mapping[str, tuple[int, ...]], where: Machine | None, host_nodes: Sequence[str]
+) -> tuple[Whole, Target]:
     """The plan for the adapter that is here; for a GPU with the default limits where there is none, or `where`."""
     from .plan import Spec, host_inputs, prepare_graph
 
+    annotate_types(model)
     graph = prepare_graph(model)
     target = replace(DEFAULT, name=where.name) if where is not None else backends.webgpu_target()
     values: dict[str, Any] = {}
@@ -122,18 +129,33 @@ def _whole(model: Model, assumed: Mapping[str, tuple[int, ...]], where: Machine 
         values[name] = Spec(shape, dtype)
         if name in host_inputs(graph):
             values[name] = np.ones(shape, dtype.numpy())
-    return whole_plan(graph, values, target), target
+    known_shapes = infer_shapes(model, {n: v.shape for n, v in values.items()})
+    after_host = {
+        str(v.name): Spec(shape, v.dtype)
+        for node in model.graph
+        for v in node.outputs
+        if (shape := known(known_shapes.get(str(v.name)))) is not None and v.dtype is not None
+    }
+    return whole_plan(graph, values, target, host_nodes=host_nodes, after_host=after_host), target
 
 
 def _work(whole: Whole, target: Target) -> DeviceWork:
-    plan = whole.plan
-    work = [
-        Work(plan.kernels[d.kernel].name, bool(plan.kernels[d.kernel].workgroup_bytes), d.nodes, d.flops, d.bytes)
-        for d in plan.dispatches
-    ]
-    bytes_up = sum(u.size for u in plan.uploads), sum(r.size for r in plan.readbacks)
+    plans: list[Plan] = []
+    plan: Plan | None = whole.plan
+    while plan is not None:
+        plans.append(plan)
+        plan = plan.next
+    kernels = [(p.kernels[d.kernel], d) for p in plans for d in p.dispatches]
     return DeviceWork(
-        target.name, tuple(work), len(plan.kernels), plan.peak_bytes, *bytes_up, whole.refused, whole.waiting
+        target.name,
+        tuple(Work(k.name, bool(k.workgroup_bytes), d.nodes, d.flops, d.bytes) for k, d in kernels),
+        len({k.wgsl for k, _ in kernels}),
+        len(plans),
+        max(p.peak_bytes for p in plans),
+        sum(u.size for p in plans for u in p.uploads),
+        sum(r.size for p in plans for r in p.readbacks),
+        whole.refused,
+        whole.waiting,
     )
 
 
@@ -170,7 +192,8 @@ def print_explanation(e: Explanation, console: Console, top: int) -> None:
 
 def _print_device(d: DeviceWork, console: Console, top: int) -> None:
     console.print(
-        f"\n[bold]On {d.adapter}[/bold]: {len(d.dispatches)} dispatches of {d.kernels} kernels in one submit, "
+        f"\n[bold]On {d.adapter}[/bold]: {len(d.dispatches)} dispatches of {d.kernels} kernels "
+        f"in {d.submits} submit{'s' if d.submits > 1 else ''}, "
         f"{d.peak_bytes / 1e6:.1f} MB at the peak; {d.bytes_up / 1e6:.3g} MB up, {d.bytes_down / 1e6:.3g} MB down",
         highlight=False,
     )

@@ -19,6 +19,7 @@ from ..session import InferenceSession, optimize
 from .options import (
     DeviceOption,
     DimOption,
+    HostNodesOption,
     InputsOption,
     JsonOption,
     ModelPath,
@@ -107,6 +108,7 @@ def explain(
         str | None,
         typer.Option("--target", metavar="GPU", help="Predict for m1, rtx4090, igpu, or a .json or .toml file."),
     ] = None,
+    host_node: HostNodesOption = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Heavy nodes to list.")] = 15,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,7 +117,7 @@ def explain(
     Example: headrace explain model.onnx --dim batch=1
     """
     with busy("reading"):
-        explanation = explain_model(model, dims_of(dim), device, target)
+        explanation = explain_model(model, dims_of(dim), device, target, host_node or ())
     if as_json:
         print(json.dumps(explanation.as_dict()))
     else:

@@ -23,6 +23,9 @@ DimOption = Annotated[
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="DEVICE", help="auto, cpu or webgpu.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="CPU threads; default all cores.")]
+HostNodesOption = Annotated[
+    list[str] | None, typer.Option("--host-node", metavar="NODE", help="A node to run on the host; again for more.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 InputsOption = Annotated[
     list[str] | None, typer.Option("-i", "--input", metavar="NAME=FILE.npy", help="An input; random if not given.")

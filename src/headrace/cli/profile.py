@@ -15,6 +15,7 @@ from ..session import InferenceSession
 from .options import (
     DeviceOption,
     DimOption,
+    HostNodesOption,
     InputsOption,
     JsonOption,
     ModelPath,
@@ -35,9 +36,7 @@ def profile(
     device: DeviceOption = "auto",
     adapter: Annotated[str | None, typer.Option("--adapter", help="Part of a WebGPU adapter's name.")] = None,
     threads: ThreadsOption = None,
-    host_node: Annotated[
-        list[str] | None, typer.Option("--host-node", metavar="NODE", help="A node to run on the host; again for more.")
-    ] = None,
+    host_node: HostNodesOption = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Recorded runs.")] = 20,
     top: Annotated[int, typer.Option("--top", min=1, help="Pieces of work to list.")] = 15,
     as_json: JsonOption = False,

@@ -19,8 +19,6 @@ from .cliffs import find_cliffs
 from .measure import fates
 from .record import Event, Peaks, Profile
 
-PREDICTED = "predicted by roofline, at best"
-
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -94,7 +92,7 @@ def predict(model: Model, name: str, plan: Plan, where: Machine, notes: tuple[No
     profile = Profile(
         model=name,
         device="webgpu",
-        adapter=f"{where.name}, {PREDICTED}",
+        adapter=where.name,
         software=False,
         headrace=__version__,
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InputError
 
 FORMAT = 1
+PREDICTED = "predicted by roofline, at best"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ class Profile:
     """Where the time of a model goes on one device. All times are milliseconds.
 
     `ms` is the median of runs while they were recorded, `plain_ms` of runs that were not. `cold_ms` splits the time
-    from the file to the first result by phase: load, optimize, lower, compile, first run.
+    from the file to the first result by phase: load, optimize, lower, compile, first run. `runs` 0 means that nothing
+    was run: all times are PREDICTED.
     """
 
     model: str

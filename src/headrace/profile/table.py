@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .cliffs import percent
-from .record import Event, Profile
+from .record import PREDICTED, Event, Profile
 
+WIDE = 110  # columns of a terminal that has room for rates
 COPIES = ("upload", "readback", "wait", "submit", "record")
 
 
@@ -26,7 +27,7 @@ def print_profile(p: Profile, console: Console, top: int = 15) -> None:
     console.print(f"measured peaks of the device: {peaks}", highlight=False, style="dim")
     _print_cliffs(p, console)
     console.print()
-    console.print(_work_table(p, top))
+    console.print(_work_table(p, top, console.width >= WIDE))
     _print_overhead(p, console)
     cold = " + ".join(f"{name} {ms:.0f}" for name, ms in p.cold_ms.items() if ms >= 0.5)
     console.print(f"cold start {sum(p.cold_ms.values()):.0f} ms: {cold}", highlight=False)
@@ -35,12 +36,12 @@ def print_profile(p: Profile, console: Console, top: int = 15) -> None:
 def print_prediction(p: Profile, console: Console, top: int) -> None:
     """What a run is predicted to take where it was not run, and the cliffs to expect."""
     console.print(
-        f"\n[bold]Predicted for {p.adapter}[/bold]: {p.ms:.3g} ms "
-        f"({p.peaks.gflops:.4g} GFLOP/s, {p.peaks.gbs:.4g} GB/s); nothing was run",
+        f"\n[bold]{p.ms:.3g} ms[/bold], {PREDICTED} on {p.adapter}, "
+        f"{p.peaks.gflops:.4g} GFLOP/s and {p.peaks.gbs:.4g} GB/s. Nothing was run.",
         highlight=False,
     )
     _print_cliffs(p, console)
-    console.print(_work_table(p, top))
+    console.print(_work_table(p, top, console.width >= WIDE))
     _print_overhead(p, console)
 
 
@@ -51,13 +52,13 @@ def _print_cliffs(p: Profile, console: Console) -> None:
         console.print(f"  {i}. {cliff.text}", highlight=False, markup=False)
 
 
-def _work_table(p: Profile, top: int) -> Table:
+def _work_table(p: Profile, top: int, rates: bool) -> Table:
     work = p.work
     total = sum(e.ms for e in work)
     title = f"Heaviest of {len(work)} pieces of work, {total:.3f} ms in all"
     table = Table("kernel", title=title)
     table.add_column("does the work of", overflow="fold")
-    for head in ("ms", "%", "GFLOP/s", "GB/s", "of peak"):
+    for head in ("ms", "%", *(("GFLOP/s", "GB/s") if rates else ()), "of peak"):
         table.add_column(head, justify="right", no_wrap=True)
     for e in sorted(work, key=lambda e: -e.ms)[:top]:
         table.add_row(
@@ -65,8 +66,7 @@ def _work_table(p: Profile, top: int) -> Table:
             briefly(e.nodes),
             f"{e.ms:.3f}",
             f"{100 * e.ms / total:.1f}" if total else "-",
-            f"{e.gflops:.3g}" if e.flops else "-",
-            f"{e.gbs:.3g}",
+            *((f"{e.gflops:.3g}" if e.flops else "-", f"{e.gbs:.3g}") if rates else ()),
             percent(e.share) if e.share is not None else "-",
         )
     return table
