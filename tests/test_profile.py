@@ -350,3 +350,13 @@ def test_what_costs_little_is_no_cliff():
     small = event("kernel", 0.5, ("small",), share=0.01)
     rest = [event("kernel", 33.0, (name,), share=0.7) for name in "abc"]
     assert find_cliffs(made(small, *rest)) == []
+
+
+def test_dispatches_of_one_launch_are_one_piece_of_work():
+    parts = [event("kernel", 10.0, ("big",), pipeline=3, share=0.5, flops=5e9, bytes=1000) for _ in range(4)]
+    other = event("kernel", 30.0, ("other",), pipeline=3, share=0.9)
+    found = made(*parts, other, parts[0])
+    (first, big), (_, rest), (last, again) = found.pieces
+    assert (first, big.parts, big.ms, big.flops, big.bytes, big.share) == (0, 4, 40.0, 2e10, 4000, 0.5)
+    assert rest.nodes == ("other",) and last == 5 and again.parts == 1
+    assert "57 % of the work (40 ms in 4 dispatches)" in find_cliffs(made(*parts, other))[0].text

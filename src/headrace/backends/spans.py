@@ -28,6 +28,7 @@ class Span:
     tensors: tuple[str, ...] = ()
     bytes: int = 0
     flops: float = 0
+    pipeline: int = -1  # of a kernel: dispatches of one pipeline for the same nodes are parts of one piece of work
     reason: str = ""  # why a host step is one
     before_host: bool = False  # what is waited for or read back goes to a host step, not out of the run
 

@@ -85,7 +85,7 @@ def _what_to_do(reason: str) -> str:
 def _far(profile: Profile) -> list[Cliff]:
     """Kernels and operators far below the roofline, where that matters to the run."""
     cliffs = []
-    for i, e in enumerate(profile.events):
+    for i, e in profile.pieces:
         if e.kind not in ("kernel", "operator") or e.share is None or e.share >= FAR:
             continue
         lost = e.ms * (1 - e.share)
@@ -94,8 +94,8 @@ def _far(profile: Profile) -> list[Cliff]:
             if e.bound == "memory":
                 rate = f"{e.gbs:.3g} of {profile.peaks.gbs:.3g} GB/s"
             text = (
-                f"{e.name} of {_some(e.nodes)} takes {_time(e.ms)} at {percent(e.share)} of what the device can do "
-                f"({rate}). {_why(profile, e)}"
+                f"{e.name} of {_some(e.nodes)} takes {_time(e.ms)}{_parts(e)} at {percent(e.share)} of what the device "
+                f"can do ({rate}). {_why(profile, e)}"
             )
             cliffs.append(Cliff("far from roofline", text, e.nodes, lost, i))
     return cliffs
@@ -104,13 +104,13 @@ def _far(profile: Profile) -> list[Cliff]:
 def _dominating(profile: Profile) -> list[Cliff]:
     total = sum(e.ms for e in profile.work)
     cliffs = []
-    for i, e in enumerate(profile.events):
+    for i, e in profile.pieces:
         near = e.share is None or e.share >= FAR
         if e.kind in ("kernel", "operator", "step") and near and total and e.ms > DOMINATES * total:
             reached = f", at {percent(e.share)} of what the device can do" if e.share is not None else ""
             text = (
-                f"{e.name} of {_some(e.nodes)} is {100 * e.ms / total:.0f} % of the work ({_time(e.ms)}){reached}: "
-                f"only less work makes it faster. {_why(profile, e)}"
+                f"{e.name} of {_some(e.nodes)} is {100 * e.ms / total:.0f} % of the work ({_time(e.ms)}{_parts(e)})"
+                f"{reached}: only less work makes it faster. {_why(profile, e)}"
             )
             cliffs.append(Cliff("dominates", text, e.nodes, e.ms, i))
     return cliffs
@@ -131,6 +131,10 @@ def _why(profile: Profile, e: Event) -> str:
 
 def _notes(profile: Profile, e: Event) -> list[Mapping[str, Any]]:
     return [n for n in profile.notes if n["node"] in e.nodes]
+
+
+def _parts(e: Event) -> str:
+    return f" in {e.parts} dispatches" if e.parts > 1 else ""
 
 
 def _some(names: Sequence[str]) -> str:

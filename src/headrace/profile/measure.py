@@ -22,10 +22,9 @@ from ..rules.driver import label
 from ..version import __version__
 from .cliffs import find_cliffs
 from .peaks import cpu_peaks, device_peaks, measured_peaks
-from .record import Event, NodeFate, Peaks, Profile
+from .record import WORK, Event, NodeFate, Peaks, Profile
 
 PLAIN_RUNS = 5  # at most so many runs are timed without recording
-WORK = ("kernel", "operator", "step", "host step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +147,7 @@ def _events(matched: Sequence[Sequence[Span]], began: int, peaks: Peaks) -> tupl
                 flops=float(s.flops),
                 share=min(least / ms, 1.0) if least and ms else None,
                 bound=peaks.bound(s.flops, s.bytes) if least else "",
+                pipeline=s.pipeline,
                 reason=s.reason,
                 before_host=s.before_host,
             )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 
 FORMAT = 1
+WORK = ("kernel", "operator", "step", "host step")  # kinds of events that compute
 PREDICTED = "predicted by roofline, at best"
 
 
@@ -39,7 +40,8 @@ class Peaks:
 class Event:
     """One thing that took time in a run: medians over the runs. `start_ms` and `span_ms` are its place and its duration
     in the run that was nearest to the median. Kinds and tracks are those of backends.spans.Span. `share` is the part of
-    the roofline that it reached (0 to 1; None where that cannot be said); `reason` is why a host step is one."""
+    the roofline that it reached (0 to 1; None where that cannot be said); `reason` is why a host step is one. `parts` is
+    above 1 where `pieces` took dispatches of one pipeline for the same nodes together."""
 
     kind: str
     track: str
@@ -55,6 +57,8 @@ class Event:
     flops: float
     share: float | None = None
     bound: str = ""
+    pipeline: int = -1
+    parts: int = 1
     reason: str = ""
     before_host: bool = False
 
@@ -128,7 +132,21 @@ class Profile:
     @property
     def work(self) -> list[Event]:
         """The events that compute: kernels, operators, steps and host steps."""
-        return [e for e in self.events if e.kind in ("kernel", "operator", "step", "host step")]
+        return [e for e in self.events if e.kind in WORK]
+
+    @property
+    def pieces(self) -> list[tuple[int, Event]]:
+        """`work` with the index of each event; a launch that was too large for one dispatch is one piece."""
+        found: list[tuple[int, Event]] = []
+        for i, e in enumerate(self.events):
+            if e.kind not in WORK:
+                continue
+            before = found[-1][1] if found else None
+            if before is not None and e.pipeline >= 0 and (before.pipeline, before.nodes) == (e.pipeline, e.nodes):
+                found[-1] = (found[-1][0], _together(before, e))
+            else:
+                found.append((i, e))
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -161,6 +179,24 @@ class Profile:
         from .report import html
 
         write(path, html(self))
+
+
+def _together(a: Event, b: Event) -> Event:
+    """Two parts of one piece of work: times, bytes and operations added up."""
+    ms = a.ms + b.ms
+    share = None
+    if a.share is not None and b.share is not None:
+        share = (a.share * a.ms + b.share * b.ms) / ms if ms else 0.0
+    return replace(
+        a,
+        ms=ms,
+        p10_ms=a.p10_ms + b.p10_ms,
+        p90_ms=a.p90_ms + b.p90_ms,
+        bytes=a.bytes + b.bytes,
+        flops=a.flops + b.flops,
+        share=share,
+        parts=a.parts + b.parts,
+    )
 
 
 def write(path: str | Path, text: str) -> None:

@@ -53,7 +53,7 @@ def _print_cliffs(p: Profile, console: Console) -> None:
 
 
 def _work_table(p: Profile, top: int, rates: bool) -> Table:
-    work = p.work
+    work = [e for _, e in p.pieces]
     total = sum(e.ms for e in work)
     title = f"Heaviest of {len(work)} pieces of work, {total:.3f} ms in all"
     table = Table("kernel", title=title)
@@ -62,7 +62,7 @@ def _work_table(p: Profile, top: int, rates: bool) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     for e in sorted(work, key=lambda e: -e.ms)[:top]:
         table.add_row(
-            e.name if e.kind in ("kernel", "operator") else f"{e.name} ({e.kind})",
+            _called(e),
             briefly(e.nodes),
             f"{e.ms:.3f}",
             f"{100 * e.ms / total:.1f}" if total else "-",
@@ -70,6 +70,11 @@ def _work_table(p: Profile, top: int, rates: bool) -> Table:
             percent(e.share) if e.share is not None else "-",
         )
     return table
+
+
+def _called(e: Event) -> str:
+    name = e.name if e.kind in ("kernel", "operator") else f"{e.name} ({e.kind})"
+    return f"{name} ×{e.parts}" if e.parts > 1 else name
 
 
 def _print_overhead(p: Profile, console: Console) -> None:

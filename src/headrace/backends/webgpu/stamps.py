@@ -70,7 +70,7 @@ def aligned(ns: np.ndarray, submitted: int, done: int) -> int:
 def spans_of(plan: Plan, ns: np.ndarray) -> list[Span]:
     """Kernel spans from the times [dispatches, 2] of their beginnings and ends, host clock."""
     return [
-        Span("kernel", DEVICE, plan.kernels[d.kernel].name, int(a), int(b), d.nodes, (), d.bytes, d.flops)
+        Span("kernel", DEVICE, plan.kernels[d.kernel].name, int(a), int(b), d.nodes, (), d.bytes, d.flops, d.kernel)
         for d, (a, b) in zip(plan.dispatches, ns, strict=True)
     ]
 
