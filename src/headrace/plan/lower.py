@@ -332,7 +332,8 @@ class Walk:
             call = self._call(step, inputs)
             check_width(call)
             result: Any = entry.lower(call)
-            return [result] if isinstance(result, Tensor | np.ndarray | TensorSequence) else result
+            single = isinstance(result, Tensor | np.ndarray | TensorSequence)
+            return [result] if single else result
         except Refuse as reason:
             if any(isinstance(v, TensorSequence) for v in inputs):
                 self.sequences_on_host = True  # for the next walk
