@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -113,3 +115,29 @@ def test_both_together(tmp_path):
     assert bundle["plans"] and "sizes" not in bundle
     with pytest.raises(headrace.InputError, match="cannot have the shape"):
         headrace.export_web(up_model(), tmp_path, {"x": (1, 6, 5)}, {"batch": 2})
+
+
+def test_a_wrong_plan_for_all_sizes_is_noticed(tmp_path, monkeypatch):
+    """The export compares with a plan made for one other size."""
+    from headrace.plan.general import General
+
+    right = General.at
+
+    def wrong(self, dims):
+        plan = right(self, dims)
+        return replace(
+            plan, readbacks=tuple(replace(r, shape=(*r.shape[:-1], r.shape[-1] + 1)) for r in plan.readbacks)
+        )
+
+    monkeypatch.setattr(General, "at", wrong)
+    with pytest.raises(headrace.DeviceError, match="give input_shapes"):
+        headrace.export_web(up_model(), tmp_path)
+
+
+def test_a_model_whose_sizes_nobody_can_guess(tmp_path):
+    """A Reshape to a constant size fits one product of sizes only."""
+    nodes = [helper.make_node("Reshape", ["x", "to"], ["y"])]
+    model = model_of(nodes, {"x": ("n", "m")}, ["y"], {"to": np.int64([7, 13])})
+    with pytest.raises(headrace.InputError, match="input_shapes"):
+        headrace.export_web(model, tmp_path)
+    assert headrace.export_web(model, tmp_path, {"x": (13, 7)})["plans"]

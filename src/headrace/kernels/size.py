@@ -221,7 +221,7 @@ class Size:
         return self
 
     def __repr__(self) -> str:
-        return f"Size({text_of(self)}, hint {self.hint})"
+        return text_of(self)
 
 
 def hint(n: Number) -> int:
@@ -244,6 +244,8 @@ def text_of(size: Any) -> str:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two numbers (or shapes) are equal at all sizes. False may mean that nobody knows; it records nothing."""
+    if type(a) is int and type(b) is int:
+        return a == b
     if isinstance(a, tuple | list) or isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, Size) or isinstance(b, Size):
@@ -253,12 +255,15 @@ def same(a: Any, b: Any) -> bool:
 
 def at_least(a: Number, b: Number) -> bool:
     """Whether a >= b at all sizes; False may mean that nobody knows. It records nothing."""
-    return _never_negative(_poly(a - b))
+    n: Any = a - b
+    return _never_negative(_poly(n)) if isinstance(n, Size) else bool(n >= 0)
 
 
 def divides(n: Number, a: Number) -> bool:
     """Whether `n` divides `a` at all sizes; False may mean that nobody knows. It records nothing."""
-    return same(a % n, 0) if not isinstance(n, Size) or at_least(n, 1) else False
+    if not isinstance(n, Size):
+        return same(a % n, 0)
+    return at_least(n, 1) and same(a % n, 0)
 
 
 def common_factor(n: Number, others: Iterable[Number]) -> Number:

@@ -65,6 +65,7 @@ def compress(call: Call) -> Tensor:
     if axis is None:
         x, axis = reshaped(x, (x.size,)), 0
     axis = axis_of(axis, len(x.shape))
+    keep = np.array([i for i in keep.tolist() if i < x.shape[axis]], np.int64)  # a longer condition is cut
     if not keep.size:
         return Fill(0, (*x.shape[:axis], 0, *x.shape[axis + 1 :]), x.dtype)
     return taken(x, axis, keep, call)

@@ -24,6 +24,9 @@ class Concat(Tensor):
 
     def __init__(self, parts: Sequence[Tensor], axis: int, node: str) -> None:
         shape = list(parts[0].shape)
+        for p in parts[1:]:
+            if any(n != m for a, (n, m) in enumerate(zip(p.shape, shape, strict=True)) if a != axis):
+                raise ValueError(f"{shape} and {list(p.shape)} differ beside axis {axis}")
         shape[axis] = sum(p.shape[axis] for p in parts)
         super().__init__(shape, parts[0].dtype, parts, node)
         self.axis, self.cost = axis, len(parts)
