@@ -11,6 +11,8 @@ import typer
 from ..errors import InputError
 from .options import DimOption, ModelPath, app, busy, console, dims_of, is_number
 
+RUNTIME = "ort.webgpu.min.mjs"
+
 
 @app.command()
 def web(
@@ -26,6 +28,12 @@ def web(
     ] = None,
     dim: DimOption = None,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the folder on this machine until interrupted.")] = False,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            "--beside", metavar="DIR", help="onnxruntime-web's dist folder: the page times it on the model too."
+        ),
+    ] = None,
     port: Annotated[int, typer.Option("--port", help="Port to serve on; 0 takes a free one.")] = 0,
 ) -> None:
     """Write a model as a folder that a page plays on WebGPU, with no runtime to download.
@@ -42,12 +50,22 @@ def web(
     made = f"{len(bundle['plans'])} plan(s), {len(bundle['kernels'])} kernels, {weights / 1e6:.1f} MB of weights"
     console.print(f"{output}: {made}", highlight=False, soft_wrap=True)
     if serve:
-        server = server_for(output, port)
-        console.print(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
+        server = server_for(output, port, _beside(beside, model) if beside is not None else {})
+        query = "?beside" if beside is not None else ""
+        console.print(
+            f"http://127.0.0.1:{server.server_port}/{query} (Ctrl-C ends it)", highlight=False, soft_wrap=True
+        )
         try:
             server.serve_forever()
         finally:
             server.server_close()
+
+
+def _beside(folder: Path, model: Path) -> dict[str, Path]:
+    """What the page finds of the other runtime, by URL."""
+    if not (folder / RUNTIME).is_file():
+        raise InputError(f"{folder} holds no {RUNTIME}: give the dist folder of the npm package onnxruntime-web.")
+    return {"/beside": folder.resolve(), "/model.onnx": model.resolve()}
 
 
 def _shapes(items: Sequence[str] | None) -> list[dict[str, tuple[int, ...]]] | None:

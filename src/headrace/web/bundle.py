@@ -32,7 +32,8 @@ from .sizes import SizeTable
 FORMAT = 2
 SHARD_BYTES = 64 << 20
 SHORTEST_TAIL = 200  # characters
-PLAYER_FILES = ("headrace.js", "tensor.js", "bundle.js", "sizes.js", "headrace.d.ts", "index.html", "demo.js")
+PLAYER_FILES = ("headrace.js", "tensor.js", "bundle.js", "sizes.js", "headrace.d.ts")
+DEMO_FILES = ("index.html", "demo.js", "demo-inputs.js", "demo-outputs.js", "demo-peers.js")
 
 
 def export_web(
@@ -285,7 +286,7 @@ def _write(folder: Path, bundle: Mapping[str, Any], weights: Mapping[str, Array]
             old.unlink()
         (folder / "plan.json").write_text(json.dumps(bundle, separators=(",", ":")))
         _write_weights(folder, weights)
-        for name in PLAYER_FILES:
+        for name in (*PLAYER_FILES, *DEMO_FILES):
             with resources.as_file(resources.files(__package__) / name) as source:
                 shutil.copyfile(source, folder / name)
     except OSError as error:

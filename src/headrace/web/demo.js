@@ -1,64 +1,95 @@
-// The page beside a bundle: loads it, runs it on random inputs, and shows the time and what came out.
-import { InferenceSession, Tensor } from './headrace.js';
+// The page beside a bundle: it runs the model on inputs that suit it, shows what came out, and how long it took; beside
+// onnxruntime-web on the same inputs, where `headrace web --serve --beside FOLDER` has given the page that runtime.
+import { InferenceSession } from './headrace.js';
+import { imageInput, randomInput, spectrumInput } from './demo-inputs.js';
+import { boxesOutput, soundOutput, tableOutput } from './demo-outputs.js';
+import { peers } from './demo-peers.js';
 
+const RUNS = 5;
 const show = (id) => document.getElementById(id);
-const typed = { float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array, uint8: Uint8Array };
+const NAMES = { float: 'float32', double: 'float64' };
 
-function randomTensor({ name, shape, type }) {
-  const kind = typed[type] ?? Float32Array, count = shape.reduce((a, b) => a * b, 1);
-  const value = type === 'int64' ? () => 1n : type.startsWith('float') ? () => Math.random() * 2 - 1 : () => 1;
-  return [name, new Tensor(type, kind.from({ length: count }, value), shape)];
+/** What the page does with a model: a kind of input and a kind of output. */
+function kindOf(inputs, outputs, example) {
+  const [shape] = Object.values(example), floats = inputs.every((v) => v.type === 'float32');
+  if (inputs.length === 1 && floats && shape.length === 4 && shape[1] === 3 && outputs[0]?.dims[1] === 1) {
+    return { title: 'Text detection', input: imageInput, output: boxesOutput };
+  }
+  if (inputs.length === 1 && floats && shape.length === 3 && shape[1] >= 34 && shape[1] % 2 === 0 && shape[2] > 8) {
+    return { title: 'Inverse STFT', input: spectrumInput, output: soundOutput };
+  }
+  return { title: 'A model', input: randomInput, output: tableOutput };
 }
 
-function table(rows, heads) {
-  const element = document.createElement('table');
-  for (const row of [heads, ...rows]) {
-    const line = element.insertRow();
-    for (const cell of row) {
-      const place = line.appendChild(document.createElement(row === heads ? 'th' : 'td'));
-      place.textContent = typeof cell === 'number' ? cell.toPrecision(4) : cell;
-      if (typeof cell === 'number') place.className = 'number';
-    }
+const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+
+/** Median milliseconds of `RUNS` calls after one that is not counted, and what the last one gave. */
+async function timed(run) {
+  const times = [];
+  let outputs = await run();
+  for (let i = 0; i < RUNS; i++) {
+    const start = performance.now();
+    outputs = await run();
+    times.push(performance.now() - start);
   }
-  return element;
+  return { ms: median(times), outputs };
+}
+
+function bars(rows) {
+  const table = document.createElement('table'), longest = Math.max(...rows.map((r) => r.ms ?? 0));
+  for (const { name, ms, note, peer } of rows) {
+    const line = table.insertRow(), bar = document.createElement('span');
+    line.insertCell().textContent = name;
+    const figure = line.insertCell();
+    figure.className = 'number';
+    figure.textContent = ms === undefined ? note : `${ms.toFixed(1)} ms`;
+    bar.className = peer ? 'bar peer' : 'bar';
+    bar.style.width = `${20 * (ms ?? 0) / longest}rem`;
+    line.insertCell().append(bar);
+  }
+  return table;
 }
 
 async function main() {
-  const plan = await (await fetch('plan.json')).json();
-  const names = { float: 'float32', double: 'float64' };
-  const types = Object.fromEntries(plan.inputs.map((v) => [v.name, names[v.type] ?? v.type]));
+  const bundle = await (await fetch('plan.json')).json();
+  const inputs = bundle.inputs.map((v) => ({ ...v, type: NAMES[v.type] ?? v.type }));
   const started = performance.now();
-  const session = await InferenceSession.create('./', { onProgress: (done, total) => { show('progress').value = done / total; } });
+  const onProgress = (done, total) => { show('progress').value = done / total; };
+  const session = await InferenceSession.create('./', { onProgress });
   show('progress').value = 1;
-  show('status').textContent = `Ready in ${(performance.now() - started).toFixed(0)} ms: ${plan.kernels.length} kernels, `
-    + `${(plan.weights.bytes / 1e6).toFixed(1)} MB of weights.`;
-  show('run').disabled = false;
-  show('run').onclick = async () => {
+  const kind = kindOf(inputs, bundle.outputs, bundle.example);
+  show('title').textContent = `${kind.title} on WebGPU`;
+  const ready = (performance.now() - started).toFixed(0), megabytes = (bundle.weights.bytes / 1e6).toFixed(1);
+  show('status').textContent = `Ready in ${ready} ms: ${bundle.kernels.length} kernels, ${megabytes} MB of weights.`;
+  const input = await kind.input(inputs, bundle, session, show('controls'));
+  const others = await peers();
+  const run = async () => {
     show('run').disabled = true;
-    const feeds = Object.fromEntries(Object.entries(plan.example).map(([name, shape]) => randomTensor({ name, shape, type: types[name] })));
-    await session.run(feeds);
-    const times = [];
-    let outputs;
-    for (let i = 0; i < 5; i++) {
-      const start = performance.now();
-      outputs = await session.run(feeds);
-      times.push(performance.now() - start);
+    try {
+      const feeds = await input.feeds();
+      const { ms, outputs } = await timed(() => session.run(feeds));
+      show('time').textContent = `${ms.toFixed(1)} ms`;
+      show('result').replaceChildren(await kind.output(outputs, input));
+      const rows = [{ name: 'headrace, WebGPU', ms }];
+      for (const peer of others) {
+        show('times').replaceChildren(bars([...rows, { name: peer.name, note: 'running…', peer: true }]));
+        rows.push({ name: peer.name, peer: true, ...(await peer.time(feeds, timed)) });
+      }
+      if (others.length) show('times').replaceChildren(bars(rows));
+      document.body.dataset.done = String(1 + Number(document.body.dataset.done ?? 0));
+    } catch (error) {
+      fail(error);
     }
-    const middle = times.sort((a, b) => a - b)[2];
-    const rows = Object.entries(outputs).map(([name, t]) => {
-      const values = Array.from(t.data.slice(0, 1e5), Number);
-      const mean = values.reduce((a, b) => a + b, 0) / Math.max(values.length, 1);
-      return [name, t.type, t.dims.join(' × '), mean];
-    });
-    const big = document.createElement('div');
-    big.className = 'big';
-    big.textContent = `${middle.toFixed(1)} ms`;
-    show('result').replaceChildren(big, table(rows, ['output', 'type', 'shape', 'mean']));
     show('run').disabled = false;
   };
+  show('run').onclick = run;
+  show('run').disabled = false;
+  input.onChange?.(run);
 }
 
-main().catch((error) => {
+function fail(error) {
   show('status').className = 'error';
   show('status').textContent = `${error.name}: ${error.message}`;
-});
+}
+
+main().catch(fail);
