@@ -13,6 +13,7 @@ run: $(RUN_READY)
 
 test: $(READY) drivers
 	$(BIN)/python -m pytest tests
+	sh scripts/test_web.sh $(BIN)/python
 
 check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks
