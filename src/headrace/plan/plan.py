@@ -20,7 +20,7 @@ from ..dtypes import Array
 from ..kernels.size import Number
 
 VERSION = 1
-INLINE_BYTES = 1024  # constants up to this size are in the JSON; bigger ones are in the file of weights
+INLINE_BYTES = 64  # constants up to this size are in the JSON; bigger ones are in the file of weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What a constant slot holds. `key` names it across plans of one model: equal keys have equal bytes."""
+    """What a constant slot holds. `key` names it across plans of one model: equal keys have equal bytes. `storage` is a
+    storage type of dtypes.py; `data` of a packed one are words."""
 
     key: str
     slot: int
@@ -151,7 +152,7 @@ class Plan:
         return sum(d.flops for d in self.dispatches)
 
     def to_json(self, reference: Callable[[Any], Any] | None = None) -> str:
-        """The plan as JSON. Constants over 1 KiB are left out: `constants` holds their bytes, under their keys.
+        """The plan as JSON. Constants over 64 bytes are left out: `constants` holds their bytes, under their keys.
         `reference` says what stands for a size that is an expression."""
         return json.dumps(_plain(self), separators=(",", ":"), sort_keys=True, default=reference)
 
@@ -202,7 +203,7 @@ def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _constant(c: Mapping[str, Any], supplied: Mapping[str, Array]) -> Constant:
-    dtype = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}[c["storage"]]
+    dtype = {"f32": np.float32, "f16": np.float16, "i32": np.int32}.get(c["storage"], np.uint32)
     data = supplied[c["key"]] if c["data"] is None else np.frombuffer(base64.b64decode(c["data"]), dtype)
     return Constant(c["key"], c["slot"], c["storage"], tuple(c["shape"]), data)
 
