@@ -3,6 +3,7 @@
 Values are computed as f32, i32, u32 or bool. Storage: float types are f32 (f16 for float16 where the adapter has
 shader-f16), integers of every width are widened to i32 or u32, bool is one u32. int64 and uint64 are cut to 32 bits:
 a fed value or constant that does not fit is refused, an intermediate wraps. float64 and bfloat16 are computed as f32.
+Constants may be packed, several to a u32: "f16x2", "i8x4" and "u8x4" are read without any feature of the device.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _FLOAT = {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataT
 _SIGNED = {ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT4}
 _UNSIGNED = {ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64, ir.DataType.UINT4}
 _NUMPY_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+_PACKED = {"f16x2": np.float16, "i8x4": np.int8, "u8x4": np.uint8}
+PACKED_STORAGE = {ir.DataType.FLOAT16: "f16x2", ir.DataType.INT8: "i8x4", ir.DataType.UINT8: "u8x4"}
 
 
 def value_type(dtype: ir.DataType) -> str | None:
@@ -42,8 +45,13 @@ def storage_type(dtype: ir.DataType, f16: bool) -> str:
 
 
 def item_size(storage: str) -> int:
-    """Bytes of one element of a WGSL storage type."""
-    return 2 if storage == "f16" else 4
+    """Bytes of one element of a storage type."""
+    return np.dtype((_NUMPY_STORAGE | _PACKED)[storage]).itemsize
+
+
+def element_type(storage: str) -> str:
+    """The WGSL element type of a buffer of a storage type."""
+    return "u32" if storage in _PACKED else storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,11 @@ class OutOfRange(ValueError):
 
 
 def to_storage(array: Array, storage: str) -> Array:
-    """`array` as the device stores it, contiguous. Raises OutOfRange for integers that need more than 32 bits."""
+    """`array` as the device stores it, contiguous; packed storage as whole words, one after the other. Raises OutOfRange
+    for integers that need more than 32 bits."""
+    if storage in _PACKED:
+        data = array.astype(_PACKED[storage], copy=False).tobytes()
+        return np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
     target = _NUMPY_STORAGE[storage]
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         info = np.iinfo(np.int32 if storage == "i32" else np.uint32)

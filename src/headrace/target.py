@@ -20,6 +20,8 @@ class Target:
     workgroup_size: int = 256
     workgroup_bytes: int = 16384
     offset_align: int = 256
+    packed: bool = False  # constants of 8 or 16 bits stay so in memory, several to a word
+    half_weights: bool = False  # float32 weights may be rounded to float16 in storage
     gflops: float = 0.0  # measured peak, 0 when unknown
     dft_tolerance: float | None = None  # how far a weight may be from a DFT basis; None: rounding of its dtype
     peak_seconds: float = 0.5  # a dispatch predicted to take longer is split

@@ -27,6 +27,7 @@ def web(
         ),
     ] = None,
     dim: DimOption = None,
+    f16: Annotated[bool, typer.Option("--f16", help="Store weights in 16 bits: half the download, rounded.")] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the folder on this machine until interrupted.")] = False,
     beside: Annotated[
         Path | None,
@@ -44,7 +45,7 @@ def web(
     from ..web.serve import server_for
 
     with busy("compiling"):
-        bundle = export_web(model, output, _shapes(shape), dims_of(dim))
+        bundle = export_web(model, output, _shapes(shape), dims_of(dim), f16=f16)
     files = sorted(output.iterdir())
     weights = sum(f.stat().st_size for f in files if f.suffix == ".bin")
     made = f"{len(bundle['plans'])} plan(s), {len(bundle['kernels'])} kernels, {weights / 1e6:.1f} MB of weights"

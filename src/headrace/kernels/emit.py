@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from ..dtypes import storage_type, value_type
+from ..dtypes import PACKED_STORAGE, element_type, storage_type, value_type
 from .expr import Buffer, Coords, Tensor
 from .helpers import helpers_text
 from .index import Atom, Lin, variable
 from .size import Number, Size, at_least, hint, key_of, largest, same
 
 _WHOLE = re.compile(r"(u\.)?[A-Za-z_]\w*")  # text that needs no parentheses
+PACKED_FROM = 64  # elements of a constant that is worth packing
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 
 
@@ -148,12 +149,23 @@ class Scope:
     def load(self, buffer: Buffer, position: Lin) -> str:
         """The element of a buffer at a row-major position."""
         name, storage = self.kernel.bind(buffer)
+        if storage != element_type(storage):
+            return self.let(_unpacked(name, storage, self.lin(position)), buffer.type, position.level)
         text = f"{name}[{self.lin(position)}]"
         if buffer.type == "bool":
             text = f"({text} != 0u)"
         elif storage == "f16":
             text = f"f32({text})"
         return self.let(text, buffer.type, position.level)
+
+
+def _unpacked(name: str, storage: str, at: str) -> str:
+    """One of the values that share a word of a packed buffer."""
+    if storage == "f16x2":
+        return f"unpack2x16float({name}[({at}) >> 1u])[({at}) & 1]"
+    word = f"{name}[({at}) >> 2u]"
+    word = f"bitcast<i32>({word})" if storage == "i8x4" else word
+    return f"extractBits({word}, u32(({at}) & 3) * 8u, 8u)"
 
 
 def _shape_of(x: Lin) -> str:
@@ -172,6 +184,7 @@ class KernelText:
 
     name: str
     f16: bool = False
+    packed: bool = False  # constants of few bits stand several to a word
     stored: Storage = field(default_factory=lambda: dict[int, Buffer]())
     consts: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
@@ -221,9 +234,16 @@ class KernelText:
         """The name and storage type under which a buffer is read."""
         found = self.reads.get(buffer.name)
         if found is None:
-            found = (buffer, f"r{len(self.reads)}", storage_type(buffer.dtype, self.f16))
+            found = (buffer, f"r{len(self.reads)}", self._storage(buffer))
             self.reads[buffer.name] = found
         return found[1], found[2]
+
+    def _storage(self, buffer: Buffer) -> str:
+        if self.packed and buffer.data is not None and buffer.data.size >= PACKED_FROM:
+            packed = "f16x2" if buffer.half else PACKED_STORAGE.get(buffer.dtype)
+            if packed is not None and not (packed == "f16x2" and self.f16):
+                return packed
+        return storage_type(buffer.dtype, self.f16)
 
     def reader(self, name: str, x: Tensor, coords: Coords, row: Sequence[str], at: Sequence[str] = ()) -> None:
         """Function(s) that return the element of `x` at `coords`, whose variables are `row` and, inside the loop,
@@ -344,7 +364,7 @@ class KernelText:
         fields = "".join(f"    {n}: {t},\n" for n, t, _ in self._params) or "    unused: u32,\n"
         lines = [f"struct Params {{\n{fields}}}\n", "@group(0) @binding(0) var<uniform> u: Params;\n"]
         for i, (_, name, storage) in enumerate(self.reads.values()):
-            lines.append(f"@group(0) @binding({i + 1}) var<storage, read> {name}: array<{storage}>;\n")
+            lines.append(f"@group(0) @binding({i + 1}) var<storage, read> {name}: array<{element_type(storage)}>;\n")
         for i, (_, name, storage) in enumerate(self.writes):
             n = i + 1 + len(self.reads)
             lines.append(f"@group(0) @binding({n}) var<storage, read_write> {name}: array<{storage}>;\n")

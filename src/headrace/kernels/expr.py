@@ -71,11 +71,14 @@ class Tensor:
 class Buffer(Tensor):
     """A tensor in a device buffer: an input of the run, a constant, or what another kernel stores."""
 
-    __slots__ = ("data", "name", "stored")
+    __slots__ = ("data", "half", "name", "stored")
 
-    def __init__(self, name: str, shape: Sequence[Number], dtype: ir.DataType, data: Array | None = None) -> None:
+    def __init__(
+        self, name: str, shape: Sequence[Number], dtype: ir.DataType, data: Array | None = None, half: bool = False
+    ) -> None:
         super().__init__(shape, dtype)
         self.name, self.data = name, data
+        self.half = half  # a float constant that may be rounded to float16 in storage
 
     def emit(self, scope: Scope, coords: Coords) -> str:
         return scope.load(self, flatten(coords, self.shape))

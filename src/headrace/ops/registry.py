@@ -20,6 +20,7 @@ from ..target import Target
 Value = Tensor | Array
 Outputs = Value | Sequence[Value | None]
 Lowering = Callable[["Call"], Outputs]
+HALVED_FROM = 256  # elements of a weight that is worth storing in 16 bits
 F = TypeVar("F", bound=Callable[["Call"], Any])
 
 
@@ -139,7 +140,24 @@ def packed(call: Call, value: Array, how: str, pack: Callable[[Array], Array]) -
     if key not in cache:
         cache[key] = np.ascontiguousarray(pack(value))
     array = cache[key]
-    return Buffer(key, array.shape, ir.DataType.from_numpy(array.dtype), array)
+    half = in_half(array, call.target)
+    return Buffer(key, array.shape, ir.DataType.from_numpy(array.dtype), array, half)
+
+
+def in_half(array: Array, target: Target) -> bool:
+    """Whether a weight of the model is stored as float16: where that loses nothing (a Cast has widened it), or where
+    the target allows rounding, for large arrays of more than one axis without values beyond float16."""
+    if not target.packed or array.dtype != np.float32 or array.size < HALVED_FROM:
+        return False
+    if _exact(array.reshape(-1)[:HALVED_FROM]) and _exact(array):
+        return True
+    rounded = target.half_weights and array.ndim > 1
+    return bool(rounded and np.abs(array).max() <= np.finfo(np.float16).max)
+
+
+def _exact(array: Array) -> bool:
+    with np.errstate(over="ignore"):
+        return np.array_equal(array, array.astype(np.float16).astype(np.float32))
 
 
 def remembered(call: Call, key: str, make: Callable[[], Any]) -> Any:

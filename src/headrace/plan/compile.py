@@ -27,6 +27,7 @@ def make_plan(
 ) -> tuple[Plan, list[Note]]:
     """The plan that computes `outputs` from `inputs`. `stored` keeps constants in device form from plan to plan."""
     fuser = Fuser(target, target.f16)
+    outputs = {n: v.data if isinstance(v, Buffer) and v.data is not None else v for n, v in outputs.items()}
     tensors = {n: v for n, v in outputs.items() if isinstance(v, Tensor)}
     groups = fuser.run(list(tensors.values()))
     maker = _Maker(groups, fuser, inputs, target, {} if stored is None else stored)
@@ -35,9 +36,12 @@ def make_plan(
 
 
 def buffer_bytes(buffer: Tensor, f16: bool) -> int:
-    """Bytes of a stored tensor: at least one word, whole words."""
-    size = prod(buffer.shape) * item_size(storage_type(buffer.dtype, f16))
-    return largest(4, -(-size // 4) * 4)
+    """Bytes of a tensor that a kernel stores: at least one word, whole words."""
+    return _bytes(buffer, storage_type(buffer.dtype, f16))
+
+
+def _bytes(buffer: Tensor, storage: str) -> int:
+    return largest(4, -(-prod(buffer.shape) * item_size(storage) // 4) * 4)
 
 
 class _Maker:
@@ -94,19 +98,16 @@ class _Maker:
 
     def _constants(self, extra: Sequence[Buffer]) -> tuple[Constant, ...]:
         result = []
-        reads = [b for g in self.groups for b, _, _ in g.text.reads.values()]
-        for buffer in [*reads, *extra]:
+        reads = [(b, storage) for g in self.groups for b, _, storage in g.text.reads.values()]
+        for buffer, storage in [*reads, *((b, storage_type(b.dtype, self.target.f16)) for b in extra)]:
             if buffer.data is None or buffer.name in self.place:
                 continue
-            storage = storage_type(buffer.dtype, self.target.f16)
             data = self.stored.get(buffer.name)
             if data is None:
                 data = self.stored[buffer.name] = to_storage(buffer.data, storage)
             self.place[buffer.name] = (len(self.slots), 0)
             result.append(Constant(buffer.name, len(self.slots), storage, buffer.shape, data))
-            self.slots.append(
-                Slot(buffer_bytes(buffer, self.target.f16), "constant", -1, len(self.groups), buffer.name)
-            )
+            self.slots.append(Slot(_bytes(buffer, storage), "constant", -1, len(self.groups), buffer.name))
         return tuple(result)
 
     def _scratch(self, outputs: Mapping[str, Buffer]) -> None:
@@ -190,8 +191,8 @@ class _Maker:
         return Binding(-1, start, len(data))
 
     def _windows(self, g: Group) -> list[Binding]:
-        buffers = [*(b for b, _, _ in g.text.reads.values()), *(b for b, _, _ in g.text.writes)]
-        return [Binding(*self.place[b.name], buffer_bytes(b, self.target.f16)) for b in buffers]
+        buffers = [*g.text.reads.values(), *g.text.writes]
+        return [Binding(*self.place[b.name], _bytes(b, storage)) for b, _, storage in buffers]
 
     def _readbacks(
         self, outputs: Mapping[str, Tensor], buffers: Mapping[str, Buffer]

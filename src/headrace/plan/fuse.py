@@ -330,7 +330,7 @@ class Fuser:
 
     def _emit(self, roots: list[Tensor], heavy: Heavy | None, paths: dict[int, tuple[View, ...]]) -> tuple[Group, bool]:
         hidden = {r.serial for r in roots}
-        text = KernelText("", self.f16, _Stored(self.buffers, hidden))
+        text = KernelText("", self.f16, self.target.packed, _Stored(self.buffers, hidden))
         inputs = heavy.inputs if heavy else ()
         build = Build(text, self.target, inputs, results=heavy.results if heavy else ())
         for root in roots:

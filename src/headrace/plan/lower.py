@@ -19,7 +19,7 @@ from ..model import Model, Note
 from ..ops import OPS, Call, Refuse
 from ..ops.movement import sizes_tensor
 from ..ops.operands import check_width, misfit, negative_size, window_misses
-from ..ops.registry import Value, to_tensor
+from ..ops.registry import Value, in_half, to_tensor
 from ..ops.sequence import NAMES as SEQUENCE_OPS
 from ..ops.sequence import TensorSequence
 from ..rules.driver import label
@@ -413,6 +413,8 @@ class Walk:
             if array.dtype.itemsize == 8 and array.dtype.kind in "iu" and array.size > 1 and name:
                 _check_range(array, name)
             found = to_tensor(array, name or "scalar")
+            if isinstance(found, Buffer) and self.name_of(array) is not None:
+                found.half = in_half(array, self.target)
             self._lifted[id(array)] = found
             self._held.append(array)
         return found

@@ -42,6 +42,7 @@ def export_web(
     input_shapes: Shapes | Sequence[Shapes] | None = None,
     dims: Mapping[str, int] | None = None,
     *,
+    f16: bool = False,
     target: Target = DEFAULT,
 ) -> dict[str, Any]:
     """Write `model` as a folder that a page plays on WebGPU with no other runtime.
@@ -53,6 +54,8 @@ def export_web(
             share weights and pipelines. Inputs with fixed shapes can be left out. Without it, dynamic dimensions stay
             so: the bundle runs at every size that its conditions allow.
         dims: sizes of symbolic dimensions, which are fixed then.
+        f16: store float32 weights in 16 bits, two to a word: half the download and half the memory, and each weight
+            rounded to 11 bits. No feature of the device is needed; it computes in float32.
         target: the limits to plan for; default those that every WebGPU device has.
 
     Returns:
@@ -63,9 +66,12 @@ def export_web(
         UnsupportedOpError: nodes that would have to run outside the device.
         DeviceError: something that does not fit the limits of `target`.
     """
+    if not isinstance(f16, bool):
+        raise InputError(f"f16 is True or False, not {f16!r}.")
     many = checked_shapes(input_shapes)
     loaded = bound(load(model), dims)
     graph, stored = prepare_graph(loaded), {}  # type: Graph, dict[str, Array]
+    target = replace(target, packed=True, half_weights=f16)
     kinds = (target, replace(target, software=not target.software))
     if many is None and any(v.shape is None or not v.shape.is_static() for v in loaded.graph.inputs):
         bundle, weights = _for_all_sizes(graph, loaded, kinds, stored)

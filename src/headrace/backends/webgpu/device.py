@@ -167,6 +167,7 @@ def _request(adapter: Any, name: str) -> Device:
         adapter.info.get("adapter_type") == "CPU",
         "shader-f16" in has,
         "timestamp-query" in has,
+        packed=adapter.info.get("adapter_type") != "CPU",
         binding_bytes=int(handle.limits["max-storage-buffer-binding-size"]),
         buffer_bytes=int(handle.limits["max-buffer-size"]),
     )
