@@ -78,6 +78,7 @@ class Template:
 
     name = "kernel"
     costly_reads = False  # each input element is read many times: what is costly to compute is stored first
+    stored_reads = False  # what it reads is stored, so that another reader has the same numbers to the last bit
 
     def bound(self) -> set[int]:
         """Serials of tensors inside its inputs that the kernel computes itself."""

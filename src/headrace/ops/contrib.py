@@ -6,10 +6,11 @@ import numpy as np
 
 from ..dtypes import Array
 from ..kernels.expr import Fill, Map, Tensor, transposed
+from .dynamic_quantize import quantization_range
+from .elementwise import cast
 from .matmul import product
 from .normalize import CENTERED, RMS, normalized
 from .recurrent import recurrent
-from .reduce import KINDS, reduced
 from .registry import Call, Refuse, broadcast, op
 
 DOMAIN = "com.microsoft"
@@ -82,11 +83,8 @@ def dynamic_quantize_lstm(call: Call) -> list[Tensor]:
 
 def _rounded(call: Call, x: Tensor) -> Tensor:
     """x as 8-bit numbers show it, over the range of all of it and zero."""
-    low, high = (reduced(call, x, list(range(len(x.shape))), KINDS[k], False) for k in ("ReduceMin", "ReduceMax"))
-    low, high = (Map(f"{f}({{0}}, 0.0)", [v], x.dtype, call.node) for f, v in (("min", low), ("max", high)))
-    scale = Map("select(({1} - {0}) / 255.0, 1.0, {0} == {1})", [low, high], x.dtype, call.node, 3)
-    zero = Map("round(-{0} / {1})", [low, scale], x.dtype, call.node, 3)
-    parts = broadcast([x, scale, zero], call.node)
+    scale, zero = quantization_range(call, x)
+    parts = broadcast([x, scale, cast(zero, x.dtype, call.node)], call.node)
     return Map("(clamp(round({0} / {1}) + {2}, 0.0, 255.0) - {2}) * {1}", parts, x.dtype, call.node, 6)
 
 

@@ -15,7 +15,6 @@ NOTE = "by its definition in ONNX"
 @op("SwiGLU", since=28, note=NOTE)
 @op("MeanVarianceNormalization", since=9, note=NOTE)
 @op("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", since=12, note=NOTE)
-@op("DynamicQuantizeLinear", since=11, note=NOTE)
 @op("CenterCropPad", since=18, dtypes="all", known=(1,), note=NOTE)
 @op("AffineGrid", since=20, known=(1,), note=NOTE)
 @op("HannWindow", "HammingWindow", "BlackmanWindow", since=17, known=(0,), note=NOTE)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from hashlib import sha1
 from math import prod
 
+import numpy as np
 import onnx_ir as ir
 
+from ..dtypes import Array
 from ..kernels.expr import Fill, Map, Tensor, View, expanded, reshaped
 from ..kernels.index import Lin, unflatten
 from ..kernels.size import largest, same
@@ -75,29 +79,57 @@ def dequantize_linear(call: Call) -> Tensor:
     return Map("{0} * {1}", [cast(y, FLOAT, call.node), scale], dtype, call.node)
 
 
-def centered(call: Call, i: int, zero: int, column: bool) -> Tensor:
-    """Input `i` less its zero point (input `zero`), as int32: one number, or one a row or a column."""
-    x = cast(call.x(i), I32, call.node)
-    if not call.has(zero):
+Broadcastable = Callable[[Sequence[int]], Sequence[int]]  # shape of zero points -> the shape in which they broadcast
+
+
+def _rows(shape: Sequence[int]) -> Sequence[int]:
+    """Of one number, or one a row of a matrix."""
+    return () if prod(shape) == 1 else (*shape, 1) if len(shape) == 1 else shape
+
+
+def _columns(shape: Sequence[int]) -> Sequence[int]:
+    """Of one number, or one a column of a matrix."""
+    return () if prod(shape) == 1 else (1, *shape) if len(shape) == 1 else shape
+
+
+def _kernels(rank: int) -> Broadcastable:
+    """Of one number, or one for each first coordinate of weights of `rank` axes."""
+    return lambda shape: () if prod(shape) == 1 else (prod(shape), *(1 for _ in range(rank - 1)))
+
+
+def _centered(call: Call, i: int, zero: int, spread: Broadcastable) -> Tensor:
+    """Input `i` less its zero point (input `zero`), as int32. Of constants, one number is subtracted where they are
+    read, and several once, on the host."""
+    x, z = cast(call.x(i), I32, call.node), call.known(zero)
+    if not call.has(zero) or (z is not None and not z.any()):
         return x
-    z = cast(call.x(zero), I32, call.node)
-    if z.size == 1:
-        z = reshaped(z, ())
-    elif len(z.shape) == 1:
-        z = reshaped(z, (1, z.size) if column else (z.size, 1), call.node)
-    return Map("{0} - {1}", broadcast([x, z], call.node), I32, call.node)
+    if z is None:
+        offset = cast(call.x(zero), I32, call.node)
+    elif z.size == 1 or call.known(i) is None:
+        offset = call.lift(z.astype(np.int32), call.node)
+    else:
+        wide = z.astype(np.int32).reshape(spread(z.shape))
+        how = f"less {sha1(wide.tobytes()).hexdigest()[:12]}"
+        return cast(call.packed(i, how, lambda w: _narrowest(w.astype(np.int32) - wide)), I32, call.node)
+    parts = broadcast([x, reshaped(offset, spread(offset.shape), call.node)], call.node)
+    return Map("{0} - {1}", parts, I32, call.node)
+
+
+def _narrowest(w: Array) -> Array:
+    """In 8 bits where they hold it."""
+    return w.astype(np.int8) if w.size and w.min() >= -128 and w.max() < 128 else w
 
 
 @op("MatMulInteger", since=10, dtypes="int, uint")
 def matmul_integer(call: Call) -> Tensor:
     """8-bit matrices with their zero points; sums are exact."""
-    return integer_product(call, centered(call, 0, 2, False), centered(call, 1, 3, True))
+    return integer_product(call, _centered(call, 0, 2, _rows), _centered(call, 1, 3, _columns))
 
 
 @op("QLinearMatMul", since=10, dtypes="int, uint")
 def qlinear_matmul(call: Call) -> Tensor:
     """8-bit matrices to an 8-bit matrix."""
-    y = integer_product(call, centered(call, 0, 2, False), centered(call, 3, 5, True))
+    y = integer_product(call, _centered(call, 0, 2, _rows), _centered(call, 3, 5, _columns))
     a_scale, b_scale = call.x(1), call.x(4)
     if a_scale.size > 1:
         a_scale = reshaped(a_scale, (a_scale.size, 1))
@@ -139,33 +171,23 @@ def _convolved(call: Call, x: Tensor, w: Tensor, window: Window) -> Tensor:
     return reshaped(y, (batch, groups * rows, *window.outside[:rank]), call.node)
 
 
-def _channels(z: Tensor, rank: int) -> Tensor:
-    """One number, or one for each row of the weights."""
-    return reshaped(z, ()) if z.size == 1 else reshaped(z, (z.size, *(1 for _ in range(rank - 1))))
-
-
-def _less(call: Call, i: int, zero: int) -> Tensor:
-    x = cast(call.x(i), I32, call.node)
-    if not call.has(zero):
-        return x
-    z = _channels(cast(call.x(zero), I32, call.node), len(x.shape))
-    return Map("{0} - {1}", broadcast([x, z], call.node), I32, call.node)
-
-
 @op("ConvInteger", since=10, dtypes="int, uint")
 def conv_integer(call: Call) -> Tensor:
     """8-bit convolution with zero points; sums are exact."""
     window = window_of(call, call.shape(1)[2:], call.shape(0)[2:])
-    return _convolved(call, _less(call, 0, 2), _less(call, 1, 3), window)
+    kernels = _kernels(len(call.shape(1)))
+    return _convolved(call, _centered(call, 0, 2, kernels), _centered(call, 1, 3, kernels), window)
 
 
 @op("QLinearConv", since=10, dtypes="int, uint")
 def qlinear_conv(call: Call) -> Tensor:
     """8-bit convolution to 8 bits; the bias has the scale of the sums."""
     window = window_of(call, call.shape(3)[2:], call.shape(0)[2:])
-    y = _convolved(call, _less(call, 0, 2), _less(call, 3, 5), window)
+    kernels = _kernels(len(call.shape(3)))
+    y = _convolved(call, _centered(call, 0, 2, kernels), _centered(call, 3, 5, kernels), window)
     if call.has(8):
         bias = reshaped(call.x(8), (call.x(8).size, *(1 for _ in y.shape[2:])))
         y = Map("{0} + {1}", broadcast([y, bias], call.node), I32, call.node)
-    b_scale = _channels(call.x(4), len(y.shape) - 1)
+    b_scale = call.x(4)
+    b_scale = reshaped(b_scale, _kernels(len(y.shape) - 1)(b_scale.shape), call.node)
     return _requantized(call, y, call.x(1), b_scale, 6, 7)

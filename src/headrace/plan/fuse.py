@@ -7,6 +7,8 @@ epilogue, and those under its inputs as its prologue. Kinds of cuts:
 - a lazy tensor on the way from a heavy result to its last use is stored by that heavy kernel (epilogue before
 prologue);
 - a tensor that several kernels read is stored once if it is costly, and computed again by each reader if it is not;
+- a tensor whose other readers must have the very numbers that a kernel has seen (`stored_reads`) is stored: computed
+again, it could be rounded otherwise;
 - a costly tensor that a matrix-like kernel would compute again for every tile is stored first; where it only adds to a
   stored tensor, the kernel that makes that one stores both (a *rider*);
 - a map that is not affine along the loop of its reader is stored first, and so is what needs more buffers than there
@@ -96,6 +98,19 @@ def inputs_of(x: Tensor) -> tuple[Tensor, ...]:
     return x.heavy.inputs if isinstance(x, Result) else x.inputs
 
 
+def computed_in(x: Tensor) -> set[int]:
+    """Serials of the computed tensors whose elements, moved but not changed, are those of `x`."""
+    found: set[int] = set()
+    stack = [x]
+    while stack:
+        y = stack.pop()
+        if y.movement and not isinstance(y, Stored):
+            stack += y.inputs
+        elif not isinstance(y, Buffer | Fill | Iota):
+            found.add(y.serial)
+    return found
+
+
 class Fuser:
     """Turns lazy outputs into groups, in the order in which they run."""
 
@@ -108,7 +123,7 @@ class Fuser:
         self._riders: dict[int, list[tuple[Tensor, tuple[View, ...]]]] = {}
         self._epilogues: dict[int, Result | None] = {}
         self._costs: dict[int, int] = {}
-        self._forced: set[int] = set()
+        self._forced: set[int] = set()  # tensors that no reader may compute again
         self._grounded: set[int] = set()  # tensors that may not ride: the kernel they rode with was too full
         self._bound: set[int] = set()  # results that a kernel computes inside itself
 
@@ -117,6 +132,8 @@ class Fuser:
         heavies = heavies_of(outputs)
         fuse_attention(heavies, live_uses(outputs), self.target.loops)
         self._uses = live_uses(outputs)
+        read_once = [x for h in heavies if h.template.stored_reads for x in h.inputs]
+        self._forced = set().union(*map(computed_in, read_once))
         self._bound = {serial for h in heavies for serial in h.template.bound()}
         for x in outputs:
             self._demand(x)
