@@ -54,6 +54,25 @@ def test_reductions(shape: tuple[int, int]) -> None:
     np.testing.assert_array_equal(one("ArgMax", {"x": x}, axis=1, keepdims=0), shape[1] - 1)
 
 
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 700, 6601, 40_000])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceL2", "Softmax", "LayerNormalization"])
+def test_sums_keep_their_digits(op: str, length: int) -> None:
+    """A thread that adds one number after another loses a digit for every hundred of them; quantisation shows it."""
+    x = np.random.default_rng(length).uniform(0.5, 1.5, (9, length)).astype(np.float32)
+    wide, scale = x.astype(np.float64), np.ones(length, np.float32)
+    mean = wide.mean(1, keepdims=True)
+    centred, exponentials = wide - mean, np.exp(wide)
+    want = {
+        "ReduceSum": wide.sum(1, keepdims=True),
+        "ReduceMean": mean,
+        "ReduceL2": np.sqrt((wide**2).sum(1, keepdims=True)),
+        "Softmax": exponentials / exponentials.sum(1, keepdims=True),
+        "LayerNormalization": centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5),
+    }[op]
+    constants = {"scale": scale} if op == "LayerNormalization" else {} if op == "Softmax" else {"axes": [1]}
+    close(one(op, {"x": x}, constants), want, 1.5e-6)
+
+
 def test_integer_sums() -> None:
     x = rng.integers(0, 9, (9, 90_000)).astype(np.int32)
     np.testing.assert_array_equal(one("ReduceSum", {"x": x}, {"axes": [1]}, keepdims=0), x.sum(1))

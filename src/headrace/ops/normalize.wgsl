@@ -1,5 +1,15 @@
 // Two passes over a row for its statistics and one that writes. `whole` 0 is the sum, 1 the maximum.
 var<workgroup> part: array<f32, WG>;
+const BLOCK = 64; // elements that are summed by themselves: the error grows with their count, not with the row's
+
+struct Sum { total: f32, block: f32, count: i32 }
+
+fn plus(sum: Sum, v: f32) -> Sum {
+    if (sum.count == BLOCK) {
+        return Sum(sum.total + sum.block, v, 1);
+    }
+    return Sum(sum.total, sum.block + v, sum.count + 1);
+}
 
 fn join(a: f32, b: f32, largest: bool) -> f32 {
     return select(a + b, select(select(b, a, a > b), a + b, is_nan(a) || is_nan(b)), largest);
@@ -37,17 +47,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         center = over_row(lane, center, true);
     }
     if (KIND == 1) {
+        var sum = Sum(0.0, 0.0, 0);
         for (var k = first; k < u.length; k += LANES) {
-            center += x_at(row, k);
+            sum = plus(sum, x_at(row, k));
         }
-        center = over_row(lane, center, false) / f32(u.length);
+        center = over_row(lane, sum.total + sum.block, false) / f32(u.length);
     }
-    var spread = 0.0;
+    var squares = Sum(0.0, 0.0, 0);
     for (var k = first; k < u.length; k += LANES) {
         let d = x_at(row, k) - center;
-        spread += select(d * d, exp(d), KIND == 0);
+        squares = plus(squares, select(d * d, exp(d), KIND == 0));
     }
-    spread = over_row(lane, spread, false);
+    let spread = over_row(lane, squares.total + squares.block, false);
     let factor = select(inverseSqrt(spread / f32(u.length) + u.epsilon), 1.0 / spread, KIND == 0);
     if (wanted < u.rows) {
         for (var k = first; k < u.length; k += LANES) {
