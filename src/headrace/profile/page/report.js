@@ -126,8 +126,8 @@ function timeline() {
     svg.replaceChildren();
     const { step, places } = ticks(view.from, view.to), digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     for (const ms of places) {
-      svg.append(make('line', { class: 'axis', x1: x(ms), x2: x(ms), y1: 16, y2: top + tracks.length * height }),
-        make('text', { x: x(ms) + 3, y: 12 }, `${ms.toFixed(digits)} ms`));
+      svg.append(make('line', { class: 'axis', x1: x(ms), x2: x(ms), y1: 16, y2: top + tracks.length * height }));
+      if (x(ms) < width - 60) svg.append(make('text', { x: x(ms) + 3, y: 12 }, `${ms.toFixed(digits)} ms`));
     }
     tracks.forEach((t, i) => svg.append(make('text', { x: 0, y: top + i * height + 19 }, t)));
     events.forEach((e, i) => {
