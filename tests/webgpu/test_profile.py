@@ -67,7 +67,9 @@ def test_one_span_for_each_dispatch_in_order_inside_the_run(timestamps, monkeypa
         assert [(e.nodes, e.flops, e.bytes) for e in kernels] == [(d.nodes, d.flops, d.bytes) for d in plan.dispatches]
         assert {f"product{i}" for i in range(3)} <= {n for e in kernels for n in e.nodes}
         for e in kernels:
-            assert e.track == "device" and e.ms > 0 and e.start_ms >= -0.01 and e.start_ms + e.span_ms <= 2 * found.p90_ms
+            assert (
+                e.track == "device" and e.ms > 0 and e.start_ms >= -0.01 and e.start_ms + e.span_ms <= 2 * found.p90_ms
+            )
         starts = [e.start_ms for e in kernels]
         assert starts == sorted(starts)
         np.testing.assert_array_equal(session.run(None, x)[0], plain)
@@ -177,3 +179,17 @@ def test_detr_untouched_has_no_host_step_and_no_readback_in_mid_graph():
         found = session.profile(feeds(96, 128), 1)
     assert not {"readback", "host step"} & {c.kind for c in found.cliffs}
     assert [e.kind for e in found.events].count("submit") == 1
+
+
+def test_a_plain_run_makes_no_query_and_no_span(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a plain run recorded something")
+
+    with session_of(chain()) as session:
+        x = {"x": random(20, 48)}
+        session.run(None, x)
+        monkeypatch.setattr("headrace.backends.spans.Span.__init__", refuse)
+        monkeypatch.setattr("headrace.backends.webgpu.player.Stamps", refuse)
+        session.run(None, x)
+        with pytest.raises(AssertionError, match="recorded something"):
+            session.profile(x, 1)
