@@ -16,8 +16,8 @@ test: $(READY) drivers
 	sh scripts/test_web.sh $(BIN)/python
 
 check: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks packages
+	$(BIN)/ruff check src tests benchmarks packages
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests -m "not slow and not webgpu and not browser"
 

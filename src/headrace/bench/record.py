@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..files import read_record, write_text
 from ..version import __version__
 from .run import Result
 
@@ -46,10 +46,7 @@ class Record:
         Raises:
             InputError: the file cannot be written.
         """
-        try:
-            Path(path).write_text(json.dumps(self.as_dict()), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"Cannot write {path}: {error.strerror or error}.") from error
+        write_text(path, json.dumps(self.as_dict()))
 
 
 def load_record(path: str | Path) -> Record:
@@ -58,18 +55,12 @@ def load_record(path: str | Path) -> Record:
     Raises:
         InputError: no such file, or not a record of this format.
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise InputError(
-                f"{path} has format {data['format']}; this headrace reads {FORMAT}: run the benchmark anew."
-            )
-        results = [Result(**{**r, "spread": {n: tuple(s) for n, s in r["spread"].items()}}) for r in data["results"]]
-        return Record(**{**data, "results": tuple(results)})
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a record that `headrace bench --save` wrote.") from error
+    return read_record(path, FORMAT, "headrace bench --save", _record)
+
+
+def _record(data: dict[str, Any]) -> Record:
+    results = [Result(**{**r, "spread": {n: tuple(s) for n, s in r["spread"].items()}}) for r in data["results"]]
+    return Record(**{**data, "results": tuple(results)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..files import read_record, write_text
 
 FORMAT = 1
 WORK = ("kernel", "operator", "step", "host step")  # kinds of events that compute
@@ -158,7 +158,7 @@ class Profile:
         Raises:
             InputError: the file cannot be written.
         """
-        write(path, json.dumps(self.as_dict()))
+        write_text(path, json.dumps(self.as_dict()))
 
     def save_trace(self, path: str | Path) -> None:
         """Write the run in the trace-event format, for ui.perfetto.dev and chrome://tracing.
@@ -168,7 +168,7 @@ class Profile:
         """
         from .trace import trace_events
 
-        write(path, json.dumps(trace_events(self)))
+        write_text(path, json.dumps(trace_events(self)))
 
     def save_html(self, path: str | Path) -> None:
         """Write one page that needs nothing else: timeline, roofline, tables, and what became of each node.
@@ -178,7 +178,7 @@ class Profile:
         """
         from .report import html
 
-        write(path, html(self))
+        write_text(path, html(self))
 
 
 def _together(a: Event, b: Event) -> Event:
@@ -199,31 +199,13 @@ def _together(a: Event, b: Event) -> Event:
     )
 
 
-def write(path: str | Path, text: str) -> None:
-    """Write a file of the user's; what goes wrong is told in our words."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"Cannot write {path}: {error.strerror or error}.") from error
-
-
 def load_profile(path: str | Path) -> Profile:
     """The profile that `Profile.save` or `headrace profile --json` wrote.
 
     Raises:
         InputError: no such file, or not a profile of this format.
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise InputError(
-                f"{path} has format {data['format']}; this headrace reads {FORMAT}: make the profile anew."
-            )
-        return _profile(data)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a profile that `headrace profile --json` wrote.") from error
+    return read_record(path, FORMAT, "headrace profile --save", _profile)
 
 
 def _profile(data: dict[str, Any]) -> Profile:
