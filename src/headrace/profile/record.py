@@ -40,8 +40,8 @@ class Peaks:
 class Event:
     """One thing that took time in a run: medians over the runs. `start_ms` and `span_ms` are its place and its duration
     in the run that was nearest to the median. Kinds and tracks are those of backends.spans.Span. `share` is the part of
-    the roofline that it reached (0 to 1; None where that cannot be said); `reason` is why a host step is one. `parts` is
-    above 1 where `pieces` took dispatches of one pipeline for the same nodes together."""
+    the roofline that it reached (0 to 1; None where that cannot be said); `reason` is why a host step is one. `parts`
+    is above 1 where `pieces` took dispatches of one pipeline for the same nodes together."""
 
     kind: str
     track: str
