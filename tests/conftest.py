@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from tests.browser.chromium import browser, page, site  # one browser for all folders: Playwright allows no second
@@ -38,3 +40,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def kernels() -> dict[str, tuple[str, ...]]:
     """All kernels of this run so far, by their text."""
     return KERNELS
+
+
+@pytest.fixture(scope="module")
+def on_device():
+    """Runs a plan with feeds on the device, scratch buffers full of NaN."""
+    from headrace.backends.webgpu.device import open_device, release
+    from headrace.backends.webgpu.player import Pool, Prepared
+    from headrace.dtypes import to_storage
+
+    device = open_device()
+
+    def call(plan, feeds):
+        pool = Pool(device)
+        prepared = Prepared(plan, pool)
+        for buffer in pool.scratch:
+            device.handle.queue.write_buffer(buffer, 0, np.full(buffer.size, 0xFF, np.uint8))
+        stored = {u.name: to_storage(feeds[u.name], u.storage) for u in plan.uploads}
+        made = prepared.finish(prepared.run(stored))
+        types = {r.name: onnx.helper.tensor_dtype_to_np_dtype(r.dtype) for r in plan.readbacks}
+        return {n: a.astype(types[n]) for n, a in made.items()} | dict(plan.known)
+
+    yield call
+    release(device)

@@ -25,29 +25,6 @@ from .webgpu.node_cases import agree as agrees
 from .webgpu.node_cases import allowed, cases
 
 
-@pytest.fixture(scope="module")
-def on_device():
-    """Runs a plan with feeds on the device, scratch buffers full of NaN."""
-    from headrace.backends.webgpu.device import open_device, release
-    from headrace.backends.webgpu.player import Pool, Prepared
-    from headrace.dtypes import to_storage
-
-    device = open_device()
-
-    def call(plan, feeds):
-        pool = Pool(device)
-        prepared = Prepared(plan, pool)
-        for buffer in pool.scratch:
-            device.handle.queue.write_buffer(buffer, 0, np.full(buffer.size, 0xFF, np.uint8))
-        stored = {u.name: to_storage(feeds[u.name], u.storage) for u in plan.uploads}
-        made = prepared.finish(prepared.run(stored))
-        types = {r.name: onnx.helper.tensor_dtype_to_np_dtype(r.dtype) for r in plan.readbacks}
-        return {n: a.astype(types[n]) for n, a in made.items()} | dict(plan.known)
-
-    yield call
-    release(device)
-
-
 def feeds_of(model, dims):
     shapes = {n: tuple(dims.get(d, d) for d in shape) for n, (shape, _) in forms_of(model).items()}
     return {n: normal(s, i) for i, (n, s) in enumerate(shapes.items())}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.kernels.known import SizeArray, known_array
+from headrace.kernels.known import SizeArray, dtype_of, known_array
 from headrace.kernels.size import (
     Size,
     Trace,
@@ -142,3 +142,37 @@ def test_arrays_of_sizes_know_their_type():
     assert isinstance(array, SizeArray) and array.type == np.int32 and array.shape == (2,)
     assert not isinstance(known_array([2, 3], np.int64), SizeArray)
     assert np.asarray(array, np.int64).tolist() == [4, 3] and len(trace.guards) == 1
+
+
+def test_views_of_arrays_of_sizes_know_their_type():
+    n = Trace({"n": 4}).dims["n"]
+    array = known_array([n, 3, n + 1], np.int32)
+    views = [
+        array[:1].reshape(()),
+        array[::-1],
+        array.reshape(3, 1).T,
+        array.copy(),
+        np.expand_dims(array, 0),
+        array.ravel(),
+    ]
+    assert [dtype_of(v) for v in views] == [np.dtype(np.int32)] * len(views)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sizes_that_break_a_guard(seed):
+    """Each differs in one dimension and breaks it; a difference of two dimensions can always be closed."""
+    rng, broken = random.Random(seed), 0
+    for _ in range(40):
+        hints = {"a": rng.randint(1, 9), "b": rng.randint(1, 40)}
+        trace = Trace(hints)
+        (a, _), (b, _) = rng.choice(grown(rng, trace)), rng.choice(grown(rng, trace))
+        DECISIONS[rng.choice(["<", "<=", "==", "int"])](a, b)
+        for guard in trace.decisions:
+            for dims in guard.broken_by(hints):
+                assert not guard.holds(dims) and min(dims.values()) > 0
+                assert sum(dims[d] != hints[d] for d in hints) == 1
+                broken += 1
+    assert broken
+    trace = Trace({"a": 5, "b": 9})
+    assert trace.dims["a"] != trace.dims["b"]
+    assert trace.decisions[0].broken_by({"a": 5, "b": 9}) == [{"a": 9, "b": 9}, {"a": 5, "b": 5}]

@@ -15,6 +15,10 @@ class SizeArray(np.ndarray):
 
     type: np.dtype[Any]
 
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, SizeArray) and hasattr(source, "type"):  # a view stands for the type of what it views
+            self.type = source.type
+
 
 def known_array(values: Any, dtype: Any) -> Array:
     """`values` (nested lists or an array of objects) as integers of `dtype`; a SizeArray where one is a Size."""

@@ -21,6 +21,7 @@ from .polynomial import Atom, Mono, Poly, added, low, multiplied, scaled, withou
 Relation = Literal["==", "!=", ">="]
 Number = int  # an int or a Size: to the type checker a Size is an int, and so it is to the code that lowers
 ROUNDS = 8  # quotients that a proof removes
+DOUBLINGS = 12  # of a dimension that is too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,31 @@ class Guard:
         value = evaluated(self.size, dims)
         return bool(value >= 0 if self.relation == ">=" else (value == 0) == (self.relation == "=="))
 
+    def broken_by(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
+        """Sizes like `dims` but for one dimension, at which it does not hold; a larger one comes first. Of an equality
+        none: what was built for one value may be right for no other."""
+        found = []
+        for name in self.size.trace.dims if self.relation != "==" else ():
+            tried = [dims[name] << k for k in range(1, DOUBLINGS)] + [dims[name] >> 1]
+            if self.relation == "!=":
+                now, slope = evaluated(self.size, dims), self._slope(dims, name)
+                tried = [dims[name] - now // slope] if slope else []
+            found += [m for n in tried if n > 0 and self._fails(m := {**dims, name: n})][:1]
+        return sorted(found, key=lambda m: -sum(m.values()))
+
+    def _fails(self, dims: Mapping[str, int]) -> bool:
+        try:
+            return not self.holds(dims)
+        except ZeroDivisionError:  # a guard before it rules these sizes out
+            return False
+
+    def _slope(self, dims: Mapping[str, int], name: str) -> int:
+        """What one more in a dimension adds."""
+        try:
+            return int(evaluated(self.size, {**dims, name: dims[name] + 1}) - evaluated(self.size, dims))
+        except ZeroDivisionError:
+            return 0
+
     def __str__(self) -> str:
         left = _size({m: c for m, c in self.size.terms if c > 0})
         right = _size({m: -c for m, c in self.size.terms if c < 0})
@@ -47,6 +73,7 @@ class Trace:
     def __init__(self, hints: Mapping[str, int]) -> None:
         self.dims: dict[str, Any] = {}
         self._guards: dict[tuple[str, Relation], Guard] = {}
+        self._decided: list[Guard] = []
         self._atoms: dict[tuple[Any, ...], Size] = {}
         for name, hint in hints.items():
             made = self.atom("dim", (name,), hint)
@@ -65,7 +92,8 @@ class Trace:
 
     def require(self, size: Size, relation: Relation) -> None:
         """Record a guard, and what it says of the range of a lone atom."""
-        self._guards.setdefault((size.key, relation), Guard(size, relation))
+        guard = self._guards.setdefault((size.key, relation), Guard(size, relation))
+        self._decided.append(guard)
         terms = [t for t in size.terms if t[0]]
         if relation != ">=" or len(terms) != 1 or len(terms[0][0]) != 1:
             return
@@ -75,6 +103,11 @@ class Trace:
             atom.lo = max(-(rest // c), -(1 << 62) if atom.lo is None else atom.lo)
         else:
             atom.hi = min(rest // -c, 1 << 62 if atom.hi is None else atom.hi)
+
+    @property
+    def decisions(self) -> tuple[Guard, ...]:
+        """Every guard that was recorded, once each, the newest first."""
+        return tuple({id(g): g for g in reversed(self._decided)}.values())
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -303,7 +336,7 @@ def broadcast_shapes(*shapes: Sequence[Number]) -> tuple[Number, ...]:
                 continue
             if same(size, 1) or (hint(size) == 1 and hint(n) != 1 and size == 1):
                 size = n
-            elif not (n == size if hint(n) == hint(size) else n == 1):
+            elif not (n == size if hint(n) == hint(size) else n == 1) and n != size:
                 raise ValueError(f"shapes {', '.join(str([hint(v) for v in s]) for s in shapes)} do not broadcast")
         result.append(size)
     return tuple(result)

@@ -54,12 +54,19 @@ def forms_of(model: Model) -> dict[str, Form]:
 
 
 def general_plan(
-    graph: Graph, inputs: Mapping[str, Form], hints: Mapping[str, int], target: Target, stored: dict[str, Array]
+    graph: Graph,
+    inputs: Mapping[str, Form],
+    hints: Mapping[str, int],
+    target: Target,
+    stored: dict[str, Array],
+    traces: list[Trace] | None = None,
 ) -> tuple[General, Whole]:
     """The plan of `graph` for all sizes, as far as it goes; choices of speed are made for `hints`. What is left to the
-    host (`Whole.refused`) has no place in it."""
+    host (`Whole.refused`) has no place in it. `traces` gets the traces, also where an exception ends the last one."""
     for exact in (False, True):
         trace = Trace(hints)
+        if traces is not None:
+            traces.append(trace)
         specs = {
             name: Spec(tuple(trace.dims[d] if isinstance(d, str) else d for d in shape), dtype)
             for name, (shape, dtype) in inputs.items()

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..dtypes import Array
 from ..errors import DeviceError, HeadraceError, InputError, UnsupportedOpError
+from ..kernels.size import Trace
 from ..ops import Refuse
 from ..plan import Graph, Plan, Spec, verify_plan
 from ..plan.general import Form, General, general_plan
 from ..target import Target
 
 MOST_PLANS = 3  # of one kind of adapter
+MOST_GUESSES = 12  # that follow from one
+LAST_DECISIONS = 3  # of a lowering that failed, of which one may be why
 IMAGE, SIGNAL, TOKENS = 224, 400, 48  # what a dimension is taken to be, by its place
 Dims = Mapping[str, int]
 Concrete = Callable[[Mapping[str, Spec | Array], Target], Plan]
@@ -39,11 +42,17 @@ def general_plans(
 
 def _first(graph: Graph, forms: Mapping[str, Form], target: Target, stored: dict[str, Array]) -> General:
     errors: list[Exception] = []
-    for hints in _guesses(forms):
-        found = _planned(graph, forms, hints, target, stored)
-        if isinstance(found, General):
-            return found
-        errors.append(found)
+    for guess in _guesses(forms):
+        waiting, seen = [guess], [guess]
+        while waiting and len(seen) <= MOST_GUESSES:
+            hints, traces = waiting.pop(), list[Trace]()
+            found = _planned(graph, forms, hints, target, stored, traces)
+            if isinstance(found, General):
+                return found
+            errors.append(found)
+            others = [dims for dims in _undone(traces, hints) if dims not in seen]
+            waiting += reversed(others)
+            seen += others
     error = errors[0]
     if isinstance(error, UnsupportedOpError):
         raise error
@@ -52,12 +61,24 @@ def _first(graph: Graph, forms: Mapping[str, Form], target: Target, stored: dict
     ) from error
 
 
+def _undone(traces: Sequence[Trace], hints: Dims) -> list[dict[str, int]]:
+    """Sizes at which one of the last decisions before a failure is another: a mask as long as past and present
+    together, a signal as long as a window."""
+    last = traces[-1].decisions[:LAST_DECISIONS] if traces else ()
+    return [dims for guard in last for dims in guard.broken_by(hints)[:2]]
+
+
 def _planned(
-    graph: Graph, forms: Mapping[str, Form], hints: Dims, target: Target, stored: dict[str, Array]
+    graph: Graph,
+    forms: Mapping[str, Form],
+    hints: Dims,
+    target: Target,
+    stored: dict[str, Array],
+    traces: list[Trace] | None = None,
 ) -> General | Exception:
     """A plan, or why these sizes have none."""
     try:
-        found, whole = general_plan(graph, forms, hints, target, stored)
+        found, whole = general_plan(graph, forms, hints, target, stored, traces)
         if whole.refused:
             return UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
         verify_plan(found.at(hints), target)

@@ -1,0 +1,117 @@
+"""Models whose dynamic sizes have to fit each other: their one plan is made for sizes that do."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import headrace
+from headrace.model import load
+from headrace.plan import prepare_graph, verify_plan
+from headrace.plan.general import forms_of
+from headrace.target import DEFAULT
+from headrace.web.bundle import lower_fully
+from headrace.web.general import general_plans
+
+from .models import model_of, normal
+from .webgpu.conftest import agree
+
+node = helper.make_node
+
+
+def I64(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def window() -> onnx.ModelProto:
+    """A signal of rank 2, with nothing that tells it from tokens but its window of 300 samples."""
+    nodes = [
+        node("Unsqueeze", ["x", "one"], ["u"]),
+        node("Conv", ["u", "w"], ["y"], strides=[60]),
+    ]
+    return model_of(nodes, {"x": ("n", "t")}, ["y"], {"one": I64(1), "w": normal((6, 1, 300), 1)})
+
+
+def decoder() -> onnx.ModelProto:
+    """Queries see keys of the past and their own, through a mask over both; positions are a Range that starts where
+    the past ends."""
+    nodes = [
+        node("Concat", ["past", "x"], ["keys"], axis=1),
+        node("Shape", ["past"], ["p"], start=1, end=2),
+        node("Shape", ["keys"], ["all"], start=1, end=2),
+        node("Squeeze", ["p"], ["first"]),
+        node("Squeeze", ["all"], ["end"]),
+        node("Range", ["first", "end", "one"], ["at"]),
+        node("Cast", ["at"], ["place"], to=TensorProto.FLOAT),
+        node("Unsqueeze", ["place", "last"], ["column"]),
+        node("Mul", ["column", "rate"], ["angle"]),
+        node("Sin", ["angle"], ["turn"]),
+        node("Add", ["x", "turn"], ["q"]),
+        node("Transpose", ["keys"], ["kt"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "kt"], ["scores"]),
+        node("Unsqueeze", ["mask", "middle"], ["m"]),
+        node("Add", ["scores", "m"], ["masked"]),
+        node("Softmax", ["masked"], ["weights"], axis=-1),
+        node("MatMul", ["weights", "keys"], ["y"]),
+    ]
+    inputs = {"x": ("n", "t", 8), "past": ("n", "p", 8), "mask": ("n", "s")}
+    constants = {"one": np.array(1, np.int64), "last": I64(1), "middle": I64(1), "rate": normal((8,), 2)}
+    return model_of(nodes, inputs, ["y"], constants)
+
+
+def concatenated() -> onnx.ModelProto:
+    """Two names for one size, and a third input as wide as both together."""
+    nodes = [
+        node("Concat", ["a", "b"], ["ab"], axis=0),
+        node("Concat", ["ab", "ab"], ["wide"], axis=1),
+        node("Mul", ["wide", "c"], ["y"]),
+    ]
+    return model_of(nodes, {"a": (3, "m"), "b": (2, "n"), "c": (5, "w")}, ["y"])
+
+
+def product() -> onnx.ModelProto:
+    """What is flattened has as many features as the other matrix has rows."""
+    nodes = [node("Flatten", ["x"], ["f"], axis=1), node("MatMul", ["f", "z"], ["y"])]
+    return model_of(nodes, {"x": ("n", 4, "t"), "z": ("k", 7)}, ["y"])
+
+
+def downsampled() -> onnx.ModelProto:
+    """A skip connection to what a convolution of stride 2 leaves."""
+    nodes = [node("Conv", ["x", "w"], ["c"], strides=[2], pads=[1, 1]), node("Add", ["c", "skip"], ["y"])]
+    return model_of(nodes, {"x": (1, 3, "t"), "skip": (1, 5, "s")}, ["y"], {"w": normal((5, 3, 3), 1)})
+
+
+MODELS = {
+    "window": (window(), [{"n": 1, "t": 3000}, {"n": 3, "t": 301}]),
+    "decoder": (decoder(), [{"n": 1, "t": 5, "p": 3, "s": 8}, {"n": 2, "t": 1, "p": 20, "s": 21}]),
+    "concatenated": (concatenated(), [{"m": 6, "n": 6, "w": 12}, {"m": 41, "n": 41, "w": 82}]),
+    "product": (product(), [{"n": 1, "t": 3, "k": 12}, {"n": 5, "t": 60, "k": 240}]),
+    "downsampled": (downsampled(), [{"t": 40, "s": 20}, {"t": 77, "s": 39}]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_plan_for_all_sizes_that_fit_each_other(on_device, name):
+    proto, sizes = MODELS[name]
+    model = load(proto)
+    graph, forms = prepare_graph(model), forms_of(model)
+    plans = general_plans(graph, forms, DEFAULT, {}, lambda specs, target: lower_fully(graph, specs, target, {}))
+    for dims in sizes:
+        found = next((p for p in plans if p.admits(dims)), None)
+        assert found is not None, [str(g) for p in plans for g in p.guards if not g.holds(dims)]
+        plan = found.at(dims)
+        verify_plan(plan, DEFAULT)
+        feeds = {n: normal([dims.get(d, d) for d in shape], i) for i, (n, (shape, _)) in enumerate(forms.items())}
+        with headrace.InferenceSession(proto, device="cpu") as session:
+            agree(on_device(plan, feeds)["y"], session.run(None, feeds)[0])
+
+
+def test_sizes_that_never_fit_are_an_error():
+    """What no change of a size mends is reported with the node."""
+    nodes = [node("Shape", ["x"], ["s"]), node("MatMul", ["x", "w"], ["m"]), node("Concat", ["m", "w"], ["y"], axis=0)]
+    model = load(model_of(nodes, {"x": ("n", 5)}, ["y"], {"w": normal((6, 4))}))
+    graph = prepare_graph(model)
+    with pytest.raises(headrace.InputError, match=r"input_shapes.*MatMul"):
+        general_plans(graph, forms_of(model), DEFAULT, {}, lambda s, t: lower_fully(graph, s, t, {}))
