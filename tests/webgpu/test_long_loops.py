@@ -21,7 +21,13 @@ def normal(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def run(nodes: list[Any], feeds: dict[str, np.ndarray], constants: dict[str, Any], outputs: list[str]) -> Any:
+def run(
+    nodes: list[Any],
+    feeds: dict[str, np.ndarray],
+    constants: dict[str, Any],
+    outputs: list[str],
+    fallback: bool = False,
+) -> Any:
     values = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in feeds.items()
     ]
@@ -30,7 +36,7 @@ def run(nodes: list[Any], feeds: dict[str, np.ndarray], constants: dict[str, Any
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with headrace.InferenceSession(model, device="webgpu", fallback=False) as session:
+        with headrace.InferenceSession(model, device="webgpu", fallback=fallback) as session:
             return session.run(None, feeds)[0]
 
 
@@ -132,3 +138,51 @@ def test_attention(keys: int, size: int) -> None:
     score = np.exp(q.astype(np.float64) @ np.swapaxes(k, 2, 3) * size**-0.5)
     got = run(nodes, {"q": q, "k": k, "v": v}, {"c": np.float32(size**-0.5)}, ["y"])
     close(got, score / score.sum(-1, keepdims=True) @ v)
+
+
+@pytest.mark.parametrize("how", ["none", "add"])
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("shape", [(9,), (9, 3)])
+def test_scatters(how: str, known: bool, shape: tuple[int, ...]) -> None:
+    """Many updates of few slots, the last ones past the limit."""
+    count = 130_001
+    x, index = normal(*shape), rng.integers(0, 3, (count, 1))
+    index[-1] = 8
+    update = rng.integers(-3, 4, (count, *shape[1:])).astype(np.float32)
+    want = x.astype(np.float64)
+    if how == "none":
+        for slot in np.unique(index):
+            want[slot] = update[np.flatnonzero(index[:, 0] == slot)[-1]]
+    else:
+        np.add.at(want, index[:, 0], update)
+    node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction=how)
+    feeds = {"x": x, "u": update} | ({} if known else {"i": index})
+    close(run([node], feeds, {"i": index} if known else {}, ["y"]), want)
+
+
+def test_scatter_of_elements() -> None:
+    x, index, update = normal(2, 7), rng.integers(0, 5, (2, 70_000)), normal(2, 70_000)
+    index[:, -1], want = 6, x.copy()
+    for row in range(2):
+        want[row, index[row]] = update[row]  # the last one stays
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=1)
+    np.testing.assert_array_equal(run([node], {"x": x, "i": index, "u": update}, {}, ["y"]), want)
+
+
+@pytest.mark.parametrize("size", [54, 55, 64])
+def test_determinants(size: int) -> None:
+    """On the host where a thread would make too many iterations."""
+    x = normal(3, size, size) / np.float32(size**0.5)
+    got = run([helper.make_node("Det", ["x"], ["y"])], {"x": x}, {}, ["y"], fallback=True)
+    close(got, np.linalg.det(x.astype(np.float64)), 1e-3)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("size", [244, 256])
+def test_large_windows(op: str, size: int) -> None:
+    x = np.abs(normal(1, 2, size + 1, size))
+    node = helper.make_node(op, ["x"], ["y"], kernel_shape=[size, size])
+    parts = [x[:, :, i : i + size].astype(np.float64) for i in range(2)]
+    how = {"MaxPool": np.max, "AveragePool": np.mean, "LpPool": lambda v, axis: np.sqrt((v**2).sum(axis))}[op]
+    want = np.stack([how(v, axis=(2, 3)) for v in parts], 2)[..., None]
+    close(run([node], {"x": x}, {}, ["y"], fallback=True), want)

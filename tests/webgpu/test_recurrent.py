@@ -93,6 +93,27 @@ def test_sequences_of_different_lengths(op, more, direction):
         agree(g, want)
 
 
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("clip", [None, 0.4])
+def test_nan_stays(op, clip):
+    """From the step that meets one on, in its own sequence; clipping does not turn it into a number."""
+    rng = np.random.default_rng(7)
+    shapes = {"x": (5, 2, 3), "w": (1, GATES[op] * 4, 3), "r": (1, GATES[op] * 4, 4)}
+    feeds = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    feeds["x"][2, 1] = np.nan
+    how = {} if clip is None else {"clip": clip}
+    node = helper.make_node(op, list(feeds), ["y"], hidden_size=4, **how)
+    values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, a.shape) for n, a in feeds.items()]
+    graph = helper.make_graph([node], "test", values, [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with headrace.InferenceSession(model, device="webgpu", fallback=False) as session:
+            y = session.run(None, feeds)[0][:, 0]
+    assert np.isnan(y[2:, 1]).all()
+    assert np.isfinite(y[:2]).all() and np.isfinite(y[:, 0]).all()
+
+
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize(("op", "steps", "hidden"), [("LSTM", 260, 256), ("GRU", 90, 330), ("RNN", 3000, 64)])
 def test_long_sequences(op, steps, hidden, direction):

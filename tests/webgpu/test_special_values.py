@@ -256,6 +256,19 @@ def test_integer_powers() -> None:
     np.testing.assert_array_equal(quietly(model, {"a": base, "b": exponent})[0], want)
 
 
+def test_negative_integers_as_uint64() -> None:
+    """Their 64 bits do not fit the device's 32: the host casts them."""
+    x = np.array([-1, 0, 1, -(2**31), 2**31 - 1, -77], np.int32)
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT64)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT32, [len(x)])]
+    graph = helper.make_graph([node], "test", inputs, [helper.make_tensor_value_info("y", TensorProto.UINT64, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with headrace.InferenceSession(model, device="webgpu") as session:
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], x.astype(np.uint64))
+
+
 ROWS = np.where(rng.random((12, 700)) < 0.002, NAN, rng.standard_normal((12, 700)) * 5).astype(np.float32)
 ROWS[0, 5], ROWS[1, :4], ROWS[2, 3], ROWS[3] = INF, -INF, NAN, -INF
 REDUCTIONS: dict[str, tuple[Unary, dict[str, Any]]] = {

@@ -43,6 +43,12 @@ class Window:
             )
         )
 
+    @property
+    def iterations(self) -> int:
+        """Of the nested loops over the taps, as three axes."""
+        walked = [1] * (3 - len(self.taps)) + list(self.taps)
+        return sum(prod(walked[: i + 1]) for i in range(3))
+
     def declare(self, b: Build) -> None:
         """Constants and uniforms of a kernel that walks the window, always as three axes."""
         lead = (1,) * (3 - len(self.taps))

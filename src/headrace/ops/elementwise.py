@@ -285,6 +285,8 @@ def lower_cast(call: Call) -> Tensor:
         probe = ""
     if not probe or to in (ir.DataType.BFLOAT16, ir.DataType.INT4, ir.DataType.UINT4):
         raise Refuse(f"a cast to {to.name.lower()}")
+    if to == ir.DataType.UINT64 and call.x(0).type in ("i32", "f32"):
+        raise Refuse("a cast to uint64 of numbers that may be negative: what they become does not fit 32 bits")
     return cast(call.x(0), to, call.node)
 
 

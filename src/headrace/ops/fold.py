@@ -12,7 +12,7 @@ from .conv import Window
 from .elementwise import cast
 from .masks import I32
 from .movement import Pad
-from .registry import Call, Refuse, op
+from .registry import Call, Refuse, check_loops, op
 
 
 def _declare(b: Build, channels: int, w: Window) -> tuple[int, int]:
@@ -59,6 +59,7 @@ def col2im(call: Call) -> Tensor:
     )
     channels = x.shape[0] * (x.shape[1] // prod(taps))
     window = Window(tuple(taps), strides, dilations, pads[:rank], tuple(image), outside)
+    check_loops(call, window.iterations, f"a window of {prod(taps)} elements")
     flat = reshaped(x, (channels, prod(taps), prod(outside)), call.node)
     y = call.heavy(Col2Im(channels, window), [flat], (channels, *image), x.dtype)
     return reshaped(y, (x.shape[0], channels // x.shape[0], *image), call.node)

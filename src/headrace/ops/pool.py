@@ -14,7 +14,7 @@ from .conv import AXES, Window, window_of
 from .elementwise import cast
 from .movement import Take
 from .reduce import KINDS, reduced
-from .registry import Call, Refuse, op
+from .registry import Call, Refuse, check_loops, op
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ def pool(call: Call) -> Tensor | list[Tensor]:
     window = window_of(call, call.attr("kernel_shape"), x.shape[2:])
     if len(window.taps) > 3:
         raise Refuse("more than three spatial axes")
+    check_loops(call, window.iterations, f"a window of {prod(window.taps)} elements")
     pads = call.attr("pads") or (0,) * 2 * len(window.taps)
     rank = len(window.taps)
     after = tuple(pads[rank:])

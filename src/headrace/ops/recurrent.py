@@ -76,6 +76,7 @@ class Recurrent(Template):
         b.text.const(WG=lanes, QUANTIZED=self.quantized, ROUNDED=h if self.quantized else 1)
         b.text.const(LANES=lanes if self.quantized else 1)
         b.text.uniform(steps=self.steps, clip=float(self.clip))
+        b.text.helpers.setdefault("clamp_nan")
         for name, text in zip("fgh", (*self.functions, "x", "x"), strict=False):
             for helper in HELPERS:
                 if f"{helper}(" in text:

@@ -7,7 +7,7 @@ var<workgroup> low: array<f32, LANES>;
 var<workgroup> high: array<f32, LANES>;
 
 fn held(x: f32) -> f32 {
-    return select(x, clamp(x, -u.clip, u.clip), CLIPPED);
+    return select(x, clamp_nan(x, -u.clip, u.clip), CLIPPED);
 }
 
 // The state as the weights see it: itself, or rounded to 256 steps over its range.

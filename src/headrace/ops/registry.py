@@ -160,6 +160,12 @@ def _exact(array: Array) -> bool:
         return np.array_equal(array, array.astype(np.float16).astype(np.float32))
 
 
+def check_loops(call: Call, iterations: int, what: str) -> None:
+    """Raise Refuse where `what` makes a thread go through its loops more often than the adapter allows."""
+    if iterations > call.target.loops:
+        raise Refuse(f"{what}: more iterations of one thread than the {call.target.loops} that this adapter may make")
+
+
 def remembered(call: Call, key: str, make: Callable[[], Any]) -> Any:
     """What `make` found out about a weight, kept as long as the model."""
     memo: dict[str, Any] = call.lift.__self__.memo  # type: ignore[attr-defined]

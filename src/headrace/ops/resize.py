@@ -16,7 +16,7 @@ from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .elementwise import cast
 from .movement import Take, sliced
-from .registry import Call, Refuse, op
+from .registry import Call, Refuse, check_loops, op
 from .resize_sizes import resized
 
 Kernel = Callable[[Array], Array]
@@ -155,6 +155,7 @@ def tables(p: Array, n: int, weight: Kernel, reach: int, shrink: float, exclude:
 def along_axis(call: Call, x: Tensor, axis: int, first: Array, weights: Array) -> Tensor:
     """x with an axis replaced by weighted sums along it."""
     rows, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+    check_loops(call, weights.shape[1], f"a sum over {weights.shape[1]} neighbours")
     template = Weighted(rows, x.shape[axis], len(first), inner, weights.shape[1])
     flat = reshaped(x, (rows, x.shape[axis], inner), call.node)
     parts = [flat, call.lift(first, call.node), call.lift(weights, call.node)]

@@ -81,6 +81,12 @@ def scattered(call: Call, x: Tensor, index: Tensor | Array, update: Tensor, how:
         return x
     if isinstance(index, np.ndarray):
         return _by_list(call, x, index, update, how)
+    most = call.target.loops
+    if count > most:
+        for first in range(0, int(count), most):
+            size = min(most, int(count) - first)
+            x = scattered(call, x, _part(call, index, first, size), _part(call, update, first, size), how)
+        return x
     if how == "none" and inner > 1:
         start: Tensor = Fill(-1, (rows, slots, 1), I32)
         order = Iota((rows, count, 1), I32, 1, 0, 1)
@@ -98,12 +104,25 @@ def _by_list(call: Call, x: Tensor, index: Array, update: Tensor, how: str) -> T
         last[flat] = np.arange(rows * count, dtype=np.int32)
         one = reshaped(x, (1, rows * slots, inner)), reshaped(update, (1, rows * count, inner))
         return reshaped(_picked(call, *one, call.lift(last[None], call.node)), x.shape)
+    most = call.target.loops
+    if np.bincount(flat).max() > most:
+        x, update = reshaped(x, (1, rows * slots, inner)), reshaped(update, (1, rows * count, inner))
+        for start in range(0, len(flat), most):
+            new = _part(call, update, start, min(most, len(flat) - start))
+            x = _by_list(call, x, flat[None, start : start + most], new, how)
+        return reshaped(x, (rows, slots, inner))
     order = np.argsort(flat, kind="stable").astype(np.int32)
     first = np.searchsorted(flat[order], np.arange(rows * slots + 1)).astype(np.int32)
     template = Scatter(1, rows * slots, inner, rows * count, x.type, how, True)
     parts = [reshaped(x, (1, rows * slots, inner)), call.lift(first, call.node)]
     parts += [reshaped(update, (1, rows * count, inner)), call.lift(order, call.node)]
     return reshaped(call.heavy(template, parts, (1, rows * slots, inner), x.dtype), x.shape)
+
+
+def _part(call: Call, x: Tensor, start: int, count: int) -> Tensor:
+    """x[:, start : start + count]."""
+    rank = len(x.shape)
+    return sliced(x, [0, start, *[0] * (rank - 2)], [1] * rank, (x.shape[0], count, *x.shape[2:]), call.node)
 
 
 def _picked(call: Call, x: Tensor, update: Tensor, last: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .matmul import floats_only
 from .movement import Pad, Take, axis_of, sliced
 from .reduce import KINDS, SUM, axes_of, reduced
-from .registry import Call, Refuse, broadcast, op
+from .registry import Call, Refuse, broadcast, check_loops, op
 
 WIDEST = 64
 
@@ -91,6 +91,7 @@ def det(call: Call) -> Tensor:
     n = x.shape[-1]
     if not 0 < n <= WIDEST:
         raise Refuse(f"a matrix of size {n}: 1 to {WIDEST}")
+    check_loops(call, n * n + (n * n + n) // 2 + n**3 // 3, f"a matrix of size {n}")
     count = prod(x.shape[:-2])
     y = call.heavy(Det(count, n), [reshaped(x, (count, n, n), call.node)], (count,), x.dtype)
     return reshaped(y, x.shape[:-2], call.node)

@@ -13,7 +13,7 @@ from ..kernels.index import variable
 from ..kernels.template import Build, Launch, Template, ceil_div, spread, wgsl
 from .elementwise import cast
 from .masks import I32
-from .registry import Call, Refuse, op
+from .registry import Call, Refuse, check_loops, op
 
 MODES = {"TF": 0, "IDF": 1, "TFIDF": 2}
 
@@ -68,6 +68,8 @@ def tfidf(call: Call) -> Tensor:
     x, grams = cast(call.x(0), I32, call.node), _grams(call)
     length = x.shape[-1] if x.shape else 1
     rows, slots = x.size // max(length, 1), len(grams)
+    walks = length * (call.attr("max_skip_count") + 1) * (int(grams[:, 1].max()) + 1)
+    check_loops(call, walks, f"{length} elements for n-grams")
     weights = np.array(call.attr("weights") or np.ones(slots), np.float32)
     placed = np.ones(slots, np.float32)
     placed[list(call.attr("ngram_indexes"))] = weights[: len(call.attr("ngram_indexes"))]
