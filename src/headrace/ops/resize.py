@@ -68,12 +68,17 @@ def taken(x: Tensor, axis: int, index: Array, call: Call) -> Tensor:
     return Take(x, call.lift(index.astype(np.int32), call.node), axis, call.node)
 
 
+def _scaled(n: int, scale: float) -> int:
+    """A size times a scale, rounded down; the product is a float32 as in ONNX's shape inference: 700 * 0.7 is 490."""
+    return int(np.floor(np.float32(n) * np.float32(scale)))
+
+
 def sizes_and_scales(call: Call, shape: tuple[int, ...]) -> tuple[list[int], list[float]]:
     """The result's shape and the scale of each axis, from scales or sizes, axes and keep_aspect_ratio_policy."""
     rank = len(shape)
     if call.op_type == "Upsample" or call.opset < 11:
         scales = [float(v) for v in call.need(1, "scales").ravel()] if call.has(1) else list(call.attr("scales"))
-        return [int(np.floor(n * s)) for n, s in zip(shape, scales, strict=True)], scales
+        return [_scaled(n, s) for n, s in zip(shape, scales, strict=True)], scales
     axes = [a % rank for a in call.attr("axes") or range(rank)]
     out, factors = list(shape), [1.0] * rank
     scales_in = call.known(2)
@@ -88,7 +93,7 @@ def sizes_and_scales(call: Call, shape: tuple[int, ...]) -> tuple[list[int], lis
             out[a], factors[a] = s, f
     elif scales_in is not None and scales_in.size:
         for a, f in zip(axes, scales_in.ravel(), strict=True):
-            out[a], factors[a] = int(np.floor(shape[a] * float(f))), float(f)
+            out[a], factors[a] = _scaled(shape[a], f), float(f)
     else:
         raise Refuse("its scales or sizes are computed on the device, and shapes must be known before it runs")
     return out, factors

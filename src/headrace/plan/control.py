@@ -1,4 +1,4 @@
-"""If with a known condition, Loop with a known count, Scan: the branch is inlined, the loop is unrolled."""
+"""If, Loop with a known count, Scan: a branch is inlined, or both are and one is chosen; a loop is unrolled."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from ..kernels.expr import Tensor, reshaped, transposed
+from ..errors import InputError
+from ..kernels.expr import Map, Tensor, reshaped, transposed
+from ..kernels.size import same
 from ..ops import Refuse
 from ..ops.movement import Concat, sliced
-from ..ops.registry import Value
+from ..ops.registry import Value, broadcast
+from ..ops.sequence import TensorSequence
 
 if TYPE_CHECKING:
     from .lower import Step, Walk
 
 MOST_TURNS = 1024
+ON_DEVICE = "its condition is computed on the device"
 
 
 def lower_control(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
-    """Outputs of an If or Loop. Raises Refuse where the condition is computed on the device."""
+    """Outputs of an If, Loop or Scan. Raises Refuse where what the device computes decides about shapes or turns."""
     if step.node.op_type == "If":
         condition = inputs[0]
-        if not isinstance(condition, np.ndarray):
-            raise Refuse("its condition is computed on the device")
+        if isinstance(condition, Tensor):
+            return _either(walk, step, condition)
+        assert isinstance(condition, np.ndarray)
         branch = step.attributes["then_branch" if bool(condition.ravel()[0]) else "else_branch"]
         return _body(walk, step, branch, {})
     if step.node.op_type == "Loop":
@@ -58,6 +63,36 @@ def _body(walk: Walk, step: Step, graph: ir.Graph, bound: dict[str, Value]) -> l
     return [walk.lookup(v.name or "") for v in graph.outputs]
 
 
+def _either(walk: Walk, step: Step, condition: Tensor) -> list[Value]:
+    """Outputs of an If whose condition the device computes: those of both branches, of which each element is chosen.
+    Raises Refuse for branches that differ in more than elements, and for known integers: shapes may come from them."""
+    one = reshaped(condition, (), step.name)
+    results: list[Value] = []
+    for yes, no in zip(*_both(walk, step), strict=True):
+        if isinstance(yes, np.ndarray) and isinstance(no, np.ndarray) and yes.dtype.kind in "iu":
+            raise Refuse(f"{ON_DEVICE}, and its branches give known integers")
+        if isinstance(yes, TensorSequence) or isinstance(no, TensorSequence):
+            raise Refuse(f"{ON_DEVICE}, and its branches give sequences")
+        sides = [v if isinstance(v, Tensor) else walk.lift(v, step.name) for v in (yes, no)]
+        if not same(sides[0].shape, sides[1].shape) or sides[0].dtype != sides[1].dtype:
+            raise Refuse(f"{ON_DEVICE}, and its branches differ in shape or type")
+        results.append(Map("select({2}, {1}, {0})", broadcast([one, *sides], step.name), sides[0].dtype, step.name))
+    return results
+
+
+def _both(walk: Walk, step: Step) -> list[list[Value]]:
+    """Outputs of both branches. Raises Refuse where one is random, or fails: it may be the one that is never taken."""
+    from .lower import RANDOM
+
+    graphs: list[ir.Graph] = [step.attributes[name] for name in ("then_branch", "else_branch")]
+    if any(n.op_type in RANDOM for graph in graphs for n in graph.all_nodes()):
+        raise Refuse(f"{ON_DEVICE}, and a branch is random")
+    try:
+        return [_body(walk, step, graph, {}) for graph in graphs]
+    except InputError as error:
+        raise Refuse(f"{ON_DEVICE}, and a branch fails: {error}") from error
+
+
 def _loop(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
     trips, condition = inputs[0], inputs[1]
     if isinstance(trips, Tensor) or isinstance(condition, Tensor):
@@ -75,7 +110,7 @@ def _loop(walk: Walk, step: Step, inputs: Sequence[Value | None]) -> Sequence[Va
         values: list[Value] = [np.array(turn, np.int64), np.array(True), *(v for v in state if v is not None)]
         outputs = _body(walk, step, body, dict(zip(names, values, strict=False)))
         if isinstance(outputs[0], Tensor):
-            raise Refuse("its condition is computed on the device")
+            raise Refuse(ON_DEVICE)
         going = bool(outputs[0].ravel()[0])
         state = list(outputs[1 : 1 + len(state)])
         for scan, value in zip(scans, outputs[1 + len(state) :], strict=True):
