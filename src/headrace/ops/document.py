@@ -35,7 +35,7 @@ def text() -> str:
     for (domain, name), o in sorted(OPS.items()):
         known = ", ".join(map(str, o.known))
         rows.append(f"| {name} | {domain or 'ai.onnx'} | {o.since}+ | {o.dtypes} | {known} | {o.note} |\n")
-    control = "| If, Loop, Scan | ai.onnx | 7+ | all | trip count | inlined; an If by a value computes both branches |\n"
+    control = "| If, Loop, Scan | ai.onnx | 7+ | all | trip count | inlined; of an If by a value both branches |\n"
     return HEAD + "".join(rows) + control
 
 
