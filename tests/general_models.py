@@ -111,6 +111,39 @@ def positions() -> onnx.ModelProto:
     return model_of(nodes, {"x": ("batch", "time", 8)}, ["y"], constants)
 
 
+def anchors() -> onnx.ModelProto:
+    """Points of a grid by float ranges over sizes, as detectors make them: half a step in, and centred."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "two"], ["h"]),
+        node("Gather", ["s", "three"], ["w"]),
+        node("Cast", ["h"], ["hf"], to=TensorProto.FLOAT),
+        node("Cast", ["w"], ["wf"], to=TensorProto.FLOAT),
+        node("Range", ["zero", "hf", "step"], ["rows"]),
+        node("Mul", ["wf", "twice"], ["w2"]),
+        node("Sub", ["zero", "wf"], ["left"]),
+        node("Add", ["left", "w2"], ["right"]),
+        node("Range", ["left", "right", "twice"], ["columns"]),
+        node("Add", ["rows", "half"], ["i"]),
+        node("Unsqueeze", ["i", "last"], ["ic"]),
+        node("Slice", ["s", "last2", "end"], ["hw"]),
+        node("Expand", ["ic", "hw"], ["grid"]),
+        node("Add", ["grid", "columns"], ["place"]),
+        node("Mul", ["hf", "half"], ["middle"]),
+        node("Sub", ["place", "middle"], ["centred"]),
+        node("Cast", ["w2"], ["wi"], to=TensorProto.INT64),
+        node("Div", ["wi", "two"], ["again"]),
+        node("Cast", ["again"], ["af"], to=TensorProto.FLOAT),
+        node("Div", ["centred", "af"], ["scaled"]),
+        node("Mul", ["x", "scaled"], ["y"]),
+    ]
+    constants = {
+        **{"two": I64(2), "three": I64(3), "last": I64([-1]), "last2": I64([2]), "end": I64([4])},
+        **{n: np.array(v, np.float32) for n, v in (("zero", 0), ("step", 1), ("twice", 2), ("half", 0.5))},
+    }
+    return image(nodes, constants)
+
+
 def windows() -> onnx.ModelProto:
     """Padded to a multiple of four and cut into windows of 4x4, and back."""
     nodes = [node("Shape", ["x"], ["s"]), node("Split", ["s"], ["b", "c", "h", "w"], num_outputs=4)]
@@ -311,6 +344,7 @@ case(
 case("reduce over dynamic axes", half("ReduceMax", ("n", "h", "w"), keepdims=0), HW, *IMAGES)
 case("positions", positions(), {"batch": 1, "time": 24}, (1, 24), (3, 7), (2, 96))
 case("windows", windows(), HW, *IMAGES)
+case("anchors", anchors(), HW, *IMAGES)
 case("movement", movement(), {"n": 1, "t": 20}, (1, 20), (2, 3), (3, 77))
 case("shapes as values", shapes_as_values(), {"a": 4, "b": 6}, (4, 6), (1, 1), (9, 200))
 case("matmul", matmul(), {"b": 1, "m": 8, "k": 20, "n": 24}, (1, 8, 20, 24), (2, 1, 7, 33), (3, 40, 1, 5))

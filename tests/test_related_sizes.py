@@ -115,3 +115,16 @@ def test_sizes_that_never_fit_are_an_error():
     graph = prepare_graph(model)
     with pytest.raises(headrace.InputError, match=r"input_shapes.*MatMul"):
         general_plans(graph, forms_of(model), DEFAULT, {}, lambda s, t: lower_fully(graph, s, t, {}))
+
+
+@pytest.mark.parametrize("unnamed", ["?", "", "-1", "None", None])
+def test_dimensions_without_a_name_need_not_be_equal(unnamed):
+    """Exporters write the same mark for all sizes that they do not know."""
+    proto = model_of([node("Relu", ["x"], ["y"])], {"x": ("a", 3, "b", "b")}, ["y"])
+    for axis in (2, 3):
+        dim = proto.graph.input[0].type.tensor_type.shape.dim[axis]
+        if unnamed is None:
+            dim.Clear()
+        else:
+            dim.dim_param = unnamed
+    assert forms_of(load(proto))["x"][0] == ("a", 3, "x[2]", "x[3]")

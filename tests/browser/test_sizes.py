@@ -47,7 +47,16 @@ def test_detr_at_two_sizes(play):
             assert np.abs(values(got[name]) - want).max() <= 2e-4 * np.abs(want).max()
 
 
-MODELS = ["conv chain", "attention", "positions", "windows", "inverse STFT", "resize linear half_pixel", "movement"]
+MODELS = [
+    "conv chain",
+    "attention",
+    "positions",
+    "windows",
+    "anchors",
+    "inverse STFT",
+    "resize linear half_pixel",
+    "movement",
+]
 
 
 @pytest.mark.parametrize("name", MODELS)

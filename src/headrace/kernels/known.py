@@ -1,4 +1,4 @@
-"""Known integers of which some are sizes: what a graph computes from shapes while its dimensions have no sizes yet."""
+"""Known whole numbers of which some are sizes: what a graph computes from shapes while these are not known yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .size import Size
 
 
 class SizeArray(np.ndarray):
-    """An array of objects, ints and Sizes, that stands for one of the integer type `type`."""
+    """An array of objects, ints and Sizes, that stands for one of `type`: integers, or floats that integers became."""
 
     type: np.dtype[Any]
 
@@ -21,7 +21,7 @@ class SizeArray(np.ndarray):
 
 
 def known_array(values: Any, dtype: Any) -> Array:
-    """`values` (nested lists or an array of objects) as integers of `dtype`; a SizeArray where one is a Size."""
+    """`values` (nested lists or an array of objects) as `dtype`; a SizeArray where one is a Size."""
     objects = np.asarray(values, object)
     if not any(isinstance(v, Size) for v in objects.flat):
         return objects.astype(dtype)
@@ -38,3 +38,8 @@ def fixed(array: Array) -> Array:
 def dtype_of(array: Array) -> np.dtype[Any]:
     """The type that an array has or stands for."""
     return array.type if isinstance(array, SizeArray) else array.dtype
+
+
+def is_whole(array: Array) -> bool:
+    """Whether all values are whole numbers."""
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all() and (array == np.floor(array)).all())

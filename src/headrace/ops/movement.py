@@ -12,7 +12,7 @@ from ..dtypes import Array
 from ..kernels.emit import Scope
 from ..kernels.expr import Coords, Fill, Iota, Tensor, View, expanded, reshaped, transposed
 from ..kernels.index import ZERO, Lin
-from ..kernels.known import SizeArray, dtype_of, known_array
+from ..kernels.known import SizeArray, dtype_of, is_whole, known_array
 from ..kernels.size import Number, Size, at_least, broadcast_shapes, key_of, largest, same
 from .registry import Call, Refuse, Value, op
 
@@ -365,7 +365,9 @@ def range_(call: Call) -> Value:
     """Known bounds. Floats are computed on the device, from the coordinate."""
     a, b, c = (call.need(i, "bounds").reshape(()) for i in range(3))
     if any(isinstance(v, SizeArray) for v in (a, b, c)):
-        first, end, step = (v.item() for v in (a, b, c))
+        if not all(map(is_whole, (a, b, c))):
+            raise Refuse("a range of sizes by parts of a whole")
+        first, end, step = (v.item() if isinstance(v, SizeArray) else int(v) for v in (a, b, c))
         count = largest(0, -((first - end) // step))
         return Iota((count,), ir.DataType.from_numpy(dtype_of(a)), 0, first, step)
     if a.dtype.kind == "f":

@@ -18,6 +18,7 @@ from .lower import Graph, Spec
 from .plan import Binding, Plan
 from .whole import Whole, whole_plan
 
+NO_NAME = (None, "", "?", "-1", "None")
 Form = tuple[Sequence[int | str], ir.DataType]  # of an input: ints, and names of dimensions
 
 
@@ -39,15 +40,16 @@ class General:
 
 
 def forms_of(model: Model) -> dict[str, Form]:
-    """The inputs of a model; a dimension without a name is called after its input and axis. Raises InputError for an
-    input of unknown rank."""
+    """The inputs of a model; a dimension without a name, or with what exporters write for none, is called after its
+    input and axis: two of them need not be equal. Raises InputError for an input of unknown rank."""
     forms: dict[str, Form] = {}
     for value in model.graph.inputs:
         name = str(value.name)
         if value.shape is None:
             raise InputError(f"Input {name!r} has no shape in the model: give input_shapes.")
         shape = tuple(
-            int(d) if isinstance(d, int) else str(d.value or f"{name}[{i}]") for i, d in enumerate(value.shape)
+            int(d) if isinstance(d, int) else f"{name}[{i}]" if d.value in NO_NAME else str(d.value)
+            for i, d in enumerate(value.shape)
         )
         forms[name] = (shape, value.dtype or ir.DataType.FLOAT)
     return forms

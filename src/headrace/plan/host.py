@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from ..dtypes import Array
-from ..kernels.known import SizeArray, dtype_of, known_array
+from ..kernels.known import SizeArray, dtype_of, is_whole, known_array
 from ..kernels.size import largest
 
 Inputs = Sequence[Any]  # arrays, or None for an input that is not given
@@ -148,6 +148,10 @@ ON_SIZES: dict[str, Fast] = {
 DATA = {"Concat": 1 << 30, "Where": 3, "Gather": 1, **dict.fromkeys(("Unsqueeze", "Squeeze", "Slice", "Reshape"), 1)}
 
 
+ON_FLOATS = (*SAME, "Add", "Sub", "Mul", "Neg")  # where whole numbers stay whole
+WHOLE = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.FLOAT, ir.DataType.DOUBLE)
+
+
 def _parts(x: Inputs, a: Mapping[str, Any], count: int, dtype: Any) -> list[Array] | None:
     axis = a.get("axis", 0)
     each = -(-x[0].shape[axis] // count)
@@ -162,12 +166,14 @@ def evaluate_sizes(op_type: str, inputs: Inputs, attributes: Mapping[str, Any], 
     data = DATA.get(op_type, 1 if op_type in ("Expand", "Split") or op_type.startswith("Reduce") else 2)
     if any(isinstance(v, SizeArray) for v in inputs[data:]):
         return None
-    dtype = next(dtype_of(v) for v in inputs if isinstance(v, SizeArray))
+    dtype = np.dtype(next(dtype_of(v) for v in inputs if isinstance(v, SizeArray)))
     if op_type == "Cast":
         to = ir.DataType(attributes["to"])
-        return (
-            [known_array(np.asarray(inputs[0]), to.numpy())] if to in (ir.DataType.INT32, ir.DataType.INT64) else None
-        )
+        return [known_array(np.asarray(inputs[0]), to.numpy())] if to in WHOLE else None
+    if dtype.kind == "f":
+        if op_type not in ON_FLOATS or not all(v is None or is_whole(v) for v in inputs[:data]):
+            return None
+        inputs = [v if v is None or v.dtype.kind != "f" else v.astype(np.int64) for v in inputs]
     if op_type == "Split":
         return _parts(inputs, attributes, count, dtype)
     if op_type not in ON_SIZES or attributes.get("fmod", 0):
