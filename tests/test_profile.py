@@ -7,6 +7,7 @@ import json
 import time
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -75,6 +76,26 @@ def test_every_node_of_the_model_is_accounted_for(profile):
     assert fates["first"].fate == "operator" and fates["first"].events
     for node in profile.graph:
         assert all(node.name in profile.events[i].nodes for i in node.events)
+
+
+def test_nodes_without_a_name_and_nodes_within_an_if_are_named():
+    """By their operator and first output, as in errors and notes."""
+    branch = lambda op, name: helper.make_graph(  # noqa: E731
+        [helper.make_node(op, ["b"], [name])], name, [], [onnx.ValueInfoProto(name=name)]
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], strides=[2]),
+        helper.make_node("Erf", ["a"], ["b"]),
+        helper.make_node("ReduceSum", ["b"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "zero"], ["positive"]),
+        helper.make_node("If", ["positive"], ["y"], then_branch=branch("Exp", "t"), else_branch=branch("Tanh", "e")),
+    ]
+    model = model_of(nodes, {"x": [1, 3, "t"]}, ["y"], {"w": random(4, 3, 5), "zero": np.float32(0)})
+    events = [e for e in profiled(model, {"x": random(1, 3, 900)}).events if e.kind == "operator"]
+    assert all(len(e.nodes) == 1 for e in events)
+    found = {e.nodes[0] for e in events}
+    assert {"Conv→a", "Erf→b", "ReduceSum→s", "Greater→positive", "If→y"} <= found
+    assert found & {"Exp→t", "Tanh→e"}
 
 
 def test_operations_and_bytes_are_those_of_the_convolutions(profile):

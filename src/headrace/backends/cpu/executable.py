@@ -25,7 +25,7 @@ from .ort_session import create, default_threads, translated
 from .segments import Segments, UntypedValue, build
 from .steps import Workers
 from .supported import require_known
-from .watch import Watch
+from .watch import Watch, named
 
 CPU_RULES: tuple[Rule, ...] = (*FFT_RULES, fold_into_convolution, polyphase, reshaped_output)
 KEPT_SHAPES = 1024
@@ -62,7 +62,7 @@ class CpuExecutable:
         require_known(model.graph)
         self.phases = Phases()
         self._watch = watch
-        self._model = model
+        self._model = model if watch is None else named(model)
         self._threads = threads or default_threads()
         self._tolerance = dft_tolerance
         self._workers = Workers(self._threads)

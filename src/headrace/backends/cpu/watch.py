@@ -24,6 +24,17 @@ SUFFIX = "_kernel_time"  # ONNX Runtime's, after a node's name
 BLOCKED = "_nchwc"  # its blocked convolutions are called after the tensor that they write
 
 
+def named(model: Model) -> Model:
+    """The model with a name for each node, also within If and Loop: ONNX Runtime's profile tells nodes by name only."""
+    if all(n.name for n in model.graph.all_nodes()):
+        return model
+    copy = model.clone()
+    copy.changed = True
+    for node in copy.graph.all_nodes():
+        node.name = label(node)
+    return copy
+
+
 @dataclass(slots=True)
 class Watched:
     """An ONNX Runtime session that writes its profile, and when each of its runs began."""
@@ -74,7 +85,7 @@ class Watch:
         nodes = _Nodes(model, inputs)
         for watched in self._sessions:
             if watched.runs:
-                _add_spans(json.loads(Path(watched.session.end_profiling()).read_text()), watched.runs, nodes)
+                _add_spans(json.loads(Path(watched.session.end_profiling()).read_text("utf-8")), watched.runs, nodes)
 
     def close(self) -> None:
         """Remove the files."""
@@ -102,8 +113,9 @@ class _Nodes:
     """Finds the nodes of the user's model behind the names in ONNX Runtime's profile."""
 
     def __init__(self, model: Model, inputs: Mapping[str, tuple[int, ...]]) -> None:
-        self._by_name = {label(n): n for n in model.graph}
-        self._by_output = {str(v.name): n for n in model.graph for v in n.outputs}
+        nodes = list(model.graph.all_nodes())
+        self._by_name = {label(n): n for n in nodes}
+        self._by_output = {str(v.name): n for n in nodes for v in n.outputs}
         self._shapes = infer_shapes(model, inputs)
 
     def span(self, event: Mapping[str, Any], start: int, end: int) -> Span:
