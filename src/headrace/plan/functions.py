@@ -119,6 +119,15 @@ def _function(node: onnx.NodeProto, types: Sequence[Any], opset: int) -> onnx.Fu
     return result
 
 
+def has_definition(op_type: str, domain: str, opset: int) -> bool:
+    """Whether ONNX defines an operator by a function, at least for some of its attributes and types."""
+    try:
+        schema: Any = onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def _type(known: Any) -> onnx.TypeProto:
     if known is None:
         return onnx.TypeProto()

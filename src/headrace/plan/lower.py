@@ -19,6 +19,7 @@ from ..model import Model, Note
 from ..ops import OPS, Call, Refuse
 from ..ops.movement import sizes_tensor
 from ..ops.operands import check_width, misfit, negative_size, window_misses
+from ..ops.refused import REASONS
 from ..ops.registry import Value, in_half, to_tensor
 from ..ops.sequence import NAMES as SEQUENCE_OPS
 from ..ops.sequence import TensorSequence
@@ -29,6 +30,7 @@ from .host import evaluate, evaluate_sizes
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 HOST_NODES = "asked for by host_nodes"
+NO_KERNEL = "no kernel for this operator"
 SMALL = 64  # known values up to this many elements are compared by value, larger ones by identity
 KEPT_BYTES = 64 << 20  # of large known results that one graph remembers
 INLINE = {"If", "Loop", "Scan"}
@@ -328,7 +330,7 @@ class Walk:
         entry = OPS.get((node.domain, node.op_type))
         try:
             if entry is None:
-                raise Refuse("no kernel for this operator")
+                raise Refuse(NO_KERNEL)
             call = self._call(step, inputs)
             check_width(call)
             result: Any = entry.lower(call)
@@ -358,6 +360,20 @@ class Walk:
             self.name_of,
             self.notes.append,
         )
+
+    def hopeless(self, steps: Iterable[Step]) -> list[UnsupportedNode]:
+        """Those of nodes that wait for others which have no kernel whatever their inputs will be."""
+        from .functions import has_definition
+
+        found = []
+        for step in steps:
+            node, key = step.node, (step.node.domain, step.node.op_type)
+            handled = key in OPS or node.op_type in INLINE or node.op_type == "Constant"
+            if node.op_type in REASONS and node.domain == "":
+                found.append(unsupported(step, REASONS[node.op_type]))
+            elif not handled and not has_definition(node.op_type, node.domain, self.opset_of(step)):
+                found.append(unsupported(step, NO_KERNEL))
+        return [u for u in found if u.name not in self.host_nodes]
 
     def opset_of(self, step: Step) -> int:
         """The version of its domain that a node is written for."""

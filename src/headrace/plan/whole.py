@@ -27,6 +27,7 @@ class Whole:
     notes: tuple[Note, ...]
     refused: tuple[UnsupportedNode, ...]
     waiting: int  # nodes that come after the refused ones, for which there is no plan
+    hopeless: tuple[UnsupportedNode, ...] = ()  # of those, what has no kernel either
 
 
 def whole_plan(
@@ -59,7 +60,8 @@ def whole_plan(
     whole = stages[-1]
     for plan in reversed(stages[:-1]):
         whole = replace(plan, next=whole)
-    return Whole(whole, tuple(dict.fromkeys(notes)), tuple(refused), len(lowered.pending))
+    hopeless = tuple(walk.hopeless(lowered.pending))
+    return Whole(whole, tuple(dict.fromkeys(notes)), tuple(refused), len(lowered.pending), hopeless)
 
 
 def _stage(

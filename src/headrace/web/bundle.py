@@ -129,7 +129,7 @@ def lower_fully(graph: Graph, specs: Mapping[str, Spec | Array], target: Target,
     except Refuse as reason:  # of an input
         raise InputError(f"The model cannot run on a device: {reason}.") from reason
     if whole.refused:
-        raise UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
+        raise UnsupportedOpError((*whole.refused, *whole.hopeless), "A page has no other runtime that could run them.")
     return whole.plan
 
 

@@ -80,7 +80,9 @@ def _planned(
     try:
         found, whole = general_plan(graph, forms, hints, target, stored, traces)
         if whole.refused:
-            return UnsupportedOpError(whole.refused, "A page has no other runtime that could run them.")
+            return UnsupportedOpError(
+                (*whole.refused, *whole.hopeless), "A page has no other runtime that could run them."
+            )
         verify_plan(found.at(hints), target)
     except (HeadraceError, Refuse, TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         return error

@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ...dtypes import Array, OutOfRange, from_storage, storage_type, to_storage
-from ...errors import DeviceError, InputError, UnsupportedOpError
+from ...errors import DeviceError, InputError, UnsupportedNode, UnsupportedOpError
 from ...kernels.expr import Tensor
 from ...model import Model, Note
 from ...plan import HostStep, Plan, Readback, Spec, Walk, host_inputs, make_plan, prepare_graph
@@ -289,7 +289,7 @@ class WebGpuExecutable:
         wanted = set(names)
         refused = self._needed(lowered.refused, lowered.pending, wanted)
         if not self.fallback:
-            self._refuse_all_but_asked_for(refused)
+            self._refuse_all_but_asked_for(refused, walk.hopeless(lowered.pending))
         host = [HostNode(s, self._graph, r, self.threads) for s, r in refused]
         outputs = {n: walk.lookup(n) for n in names if n in lowered.values or n in self._graph.constants}
         on_host = _read_by(s for s, _ in refused)
@@ -307,11 +307,14 @@ class WebGpuExecutable:
             prepared = Prepared(plan, self._pool)
         return Segment(prepared, host, lowered.pending, keep if host else frozenset())
 
-    def _refuse_all_but_asked_for(self, refused: Sequence[tuple[Step, str]]) -> None:
-        """Without fallback: nodes of `host_nodes` run on the host, with a note; others are an error."""
+    def _refuse_all_but_asked_for(
+        self, refused: Sequence[tuple[Step, str]], hopeless: Sequence[UnsupportedNode]
+    ) -> None:
+        """Without fallback: nodes of `host_nodes` run on the host, with a note; others are an error, which also names
+        those `hopeless` ones that wait for them."""
         others = [unsupported(s, r) for s, r in refused if r != HOST_NODES]
         if others:
-            raise UnsupportedOpError(others, HINT)
+            raise UnsupportedOpError([*others, *hopeless], HINT)
         text = "runs on the host, as host_nodes asks, although fallback=False"
         self._notes.update(dict.fromkeys(Note("lower", s.name, text) for s, _ in refused))
 
