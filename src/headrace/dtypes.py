@@ -62,8 +62,11 @@ class OutOfRange(ValueError):
 
 
 def to_storage(array: Array, storage: str) -> Array:
-    """`array` as the device stores it, contiguous; packed storage as whole words, one after the other. Raises OutOfRange
-    for integers that need more than 32 bits."""
+    """`array` as the device stores it, contiguous; packed storage as whole words, one after the other.
+
+    Raises:
+        OutOfRange: integers that need more than 32 bits.
+    """
     if storage in _PACKED:
         data = array.astype(_PACKED[storage], copy=False).tobytes()
         return np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
