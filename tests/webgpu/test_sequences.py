@@ -152,3 +152,45 @@ def test_strings_run_on_the_host(name: str) -> None:
             pytest.raises(headrace.UnsupportedOpError, match="stays on the host"),
         ):
             session.run(None, {"x": WORDS, "v": X})
+
+
+def collecting(trips: str) -> list[Any]:
+    """What scripted loops with a list become: h = tanh(h + x), a list that each turn appends h to, and its stack."""
+    sequence = helper.make_value_info("s_in", helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None)))
+    body = helper.make_graph(
+        [
+            node("Add", ["h_in", "x"], ["sum"]),
+            node("Tanh", ["sum"], ["h_out"]),
+            node("SequenceInsert", ["s_in", "h_out"], ["s_out"]),
+            node("Identity", ["going_in"], ["going_out"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+            helper.make_tensor_value_info("going_in", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("h_in", TensorProto.FLOAT, None),
+            sequence,
+        ],
+        [
+            helper.make_tensor_value_info("going_out", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("h_out", TensorProto.FLOAT, None),
+            helper.make_value_info("s_out", sequence.type),
+        ],
+    )
+    return [
+        node("SequenceEmpty", [], ["empty"]),
+        node("ReduceMax", ["order"], ["last"], keepdims=0),
+        node("Loop", [trips, "true", "x", "empty"], ["h", "s"], name="loop", body=body),
+        node("ConcatFromSequence", ["s"], ["stack"], axis=0, new_axis=1),
+        node("Exp", ["stack"], ["y"]),
+    ]
+
+
+def test_a_loop_collects_in_a_sequence() -> None:
+    """With a known trip count on the device; with one that the device computes the loop and its list are the host's."""
+    constants = {"three": np.array(3), "true": np.array(True)}
+    order = [node("ArgMax", ["x"], ["order"], axis=0, keepdims=0)]
+    both([*order, *collecting("three")], {"x": X}, [tensor("y"), tensor("h")], constants, False)
+    both([*order, *collecting("last")], {"x": X}, [tensor("y"), tensor("h")], constants, True)
+    with pytest.raises(headrace.UnsupportedOpError, match=r"loop \[Loop\]"):
+        both([*order, *collecting("last")], {"x": X}, [tensor("y"), tensor("h")], constants, False)

@@ -300,7 +300,7 @@ class Walk:
         if reason:
             raise InputError(_misfit_text(step, inputs, reason))
         for value, v in zip(values, node.outputs, strict=False):
-            if isinstance(value, TensorSequence) and v.is_graph_output():
+            if isinstance(value, TensorSequence) and any(v is o for o in self.graph.model.graph.outputs):
                 raise Refuse("a sequence that leaves the model")
         return values
 
@@ -311,9 +311,7 @@ class Walk:
         if self.sequences_on_host and node.op_type in SEQUENCE_OPS:
             raise Refuse("a position in its sequence is known only when it runs")
         if node.op_type in INLINE and node.domain == "":
-            from .control import lower_control
-
-            return lower_control(self, step, inputs)
+            return self._control(step, inputs)
         if node.op_type == "Constant":
             value = constant_value(step.attributes)
             if value is None:
@@ -346,6 +344,16 @@ class Walk:
             if by_definition is None:
                 raise
             return by_definition
+
+    def _control(self, step: Step, inputs: list[Value | None]) -> Sequence[Value | None]:
+        from .control import lower_control
+
+        try:
+            return lower_control(self, step, inputs)
+        except Refuse:
+            if any(isinstance(self.env.get(name), TensorSequence) for name in reads(step)):
+                self.sequences_on_host = True  # for the next walk
+            raise
 
     def _call(self, step: Step, inputs: list[Value | None]) -> Call:
         return Call(

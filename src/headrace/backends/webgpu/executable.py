@@ -283,6 +283,9 @@ class WebGpuExecutable:
         walk = Walk(self._graph, target, self.host_nodes)
         lowered = walk.run(inputs, steps)
         if walk.sequences_on_host:
+            if not self.fallback:  # the first walk knows which node needs a list on the host
+                refused = self._needed(lowered.refused, lowered.pending, set(names))
+                self._refuse_all_but_asked_for(refused, walk.hopeless(lowered.pending))
             walk = Walk(self._graph, target, self.host_nodes)
             walk.sequences_on_host = True
             lowered = walk.run(inputs, steps)
