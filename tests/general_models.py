@@ -260,6 +260,13 @@ def case(name: str, model: onnx.ModelProto, hints: dict[str, int], *others: tupl
 HW, IMAGES = {"n": 1, "h": 40, "w": 56}, [(1, 40, 56), (2, 33, 35), (1, 64, 17), (3, 95, 41)]
 case("conv chain", conv_chain(), HW, *IMAGES)
 case("attention", attention(), {"batch": 1, "time": 24}, (1, 24), (3, 7), (1, 1), (2, 130))
+case(
+    "resize cubic of any batch",
+    resize("cubic", "half_pixel", scales=[1.0, 1.0, 1.7, 1.7]),
+    HW,
+    (1, 40, 56),
+    (3, 40, 56),
+)
 TO = {"n": 1, "h": 9, "w": 12, "p": 17, "q": 20}
 RESIZES = [(1, 9, 12, 17, 20), (2, 5, 31, 11, 13), (1, 16, 8, 4, 24), (1, 7, 7, 7, 9), (1, 64, 64, 6, 8)]
 for _transform in ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"):

@@ -70,7 +70,7 @@ def taken(x: Tensor, axis: int, index: Array, call: Call) -> Tensor:
 
 def _scaled(n: int, scale: float) -> int:
     """A size times a scale, rounded down; the product is a float32 as in ONNX's shape inference: 700 * 0.7 is 490."""
-    return int(np.floor(np.float32(n) * np.float32(scale)))
+    return n if scale == 1 else int(np.floor(np.float32(n) * np.float32(scale)))
 
 
 def sizes_and_scales(call: Call, shape: tuple[int, ...]) -> tuple[list[int], list[float]]:
