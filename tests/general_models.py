@@ -144,6 +144,22 @@ def anchors() -> onnx.ModelProto:
     return image(nodes, constants)
 
 
+def slices() -> onnx.ModelProto:
+    """From the front, from the end, backwards, and past both ends, by various steps; padded to the length again."""
+    cuts = [(-1, -(2**63), -1), (-2, -(10**9), -2), (2**31 - 1, 1, -3), (1, 10**9, 2), (-5, 2**63 - 1, 1), (-9, -1, 3),
+            (5, 2, -1), (-1, -4, -1), (0, -3, 1)]  # fmt: skip
+    nodes, constants = [], {"axis": I64([1])}
+    for i, cut in enumerate(cuts):
+        constants |= {f"{name}{i}": I64([v]) for name, v in zip(("start", "end", "step"), cut, strict=True)}
+        nodes.append(node("Slice", ["x", f"start{i}", f"end{i}", "axis", f"step{i}"], [f"part{i}"]))
+        nodes.append(node("ReduceSum", [f"part{i}", "axis"], [f"sum{i}"], keepdims=1))
+    nodes += [
+        node("Concat", [f"sum{i}" for i in range(len(cuts))], ["sums"], axis=1),
+        node("Concat", ["part0", "part1", "part2", "part3", "sums"], ["y"], axis=1),
+    ]
+    return model_of(nodes, {"x": ("n", "t", 3)}, ["y"], constants)
+
+
 def windows() -> onnx.ModelProto:
     """Padded to a multiple of four and cut into windows of 4x4, and back."""
     nodes = [node("Shape", ["x"], ["s"]), node("Split", ["s"], ["b", "c", "h", "w"], num_outputs=4)]
@@ -352,6 +368,7 @@ case("reduce over dynamic axes", half("ReduceMax", ("n", "h", "w"), keepdims=0),
 case("positions", positions(), {"batch": 1, "time": 24}, (1, 24), (3, 7), (2, 96))
 case("windows", windows(), HW, *IMAGES)
 case("anchors", anchors(), HW, *IMAGES)
+case("slices", slices(), {"n": 1, "t": 20}, (1, 20), (2, 11), (3, 130))
 case("movement", movement(), {"n": 1, "t": 20}, (1, 20), (2, 3), (3, 77))
 case("shapes as values", shapes_as_values(), {"a": 4, "b": 6}, (4, 6), (1, 1), (9, 200))
 case("matmul", matmul(), {"b": 1, "m": 8, "k": 20, "n": 24}, (1, 8, 20, 24), (2, 1, 7, 33), (3, 40, 1, 5))

@@ -16,6 +16,8 @@ from ..kernels.known import SizeArray, dtype_of, is_whole, known_array
 from ..kernels.size import Number, Size, at_least, broadcast_shapes, key_of, largest, same
 from .registry import Call, Refuse, Value, op
 
+ENDLESS = 10**9  # exporters write such ends; no device holds as many elements
+
 
 class Concat(Tensor):
     """Tensors one after the other along an axis."""
@@ -222,19 +224,21 @@ def slice_(call: Call) -> Tensor:
 
 def _chosen(n: Number, start: Number, end: Number, step: int) -> tuple[Number, Number]:
     """Where a slice of `n` elements starts, and how many it takes."""
-    if step < 0 or not any(isinstance(v, Size) for v in (n, start, end)):
+    if not any(isinstance(v, Size) for v in (n, start, end)):
         chosen = range(*slice(start, end if step > 0 or end >= -n else None, step).indices(n))
         return chosen.start, len(chosen)
-    first, last = (_clamped(v, n) for v in (start, end))
-    return first, largest(0, (last - first + step - 1) // step)
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+    first, last = (_clamped(v, n, low, high) for v in (start, end))
+    width, each = (last - first, step) if step > 0 else (first - last, -step)
+    return first, largest(0, (width + each - 1) // each)
 
 
-def _clamped(place: Number, n: Number) -> Number:
-    """A place counted from the end where it is negative, within 0 and n."""
-    if not isinstance(place, Size) and place >= 2**31 - 1:
-        return n
+def _clamped(place: Number, n: Number, low: Number, high: Number) -> Number:
+    """A place counted from the end where it is negative, within `low` and `high`."""
+    if not isinstance(place, Size) and abs(place) >= ENDLESS:
+        return high if place > 0 else low
     place = place + n if place < 0 else place
-    return 0 if place < 0 else -largest(-place, -n)
+    return low if place < 0 else -largest(-place, -high)
 
 
 @op("Split", dtypes="all", known=(1,))
