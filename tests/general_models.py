@@ -144,6 +144,19 @@ def anchors() -> onnx.ModelProto:
     return image(nodes, constants)
 
 
+def sorting() -> onnx.ModelProto:
+    """All of an axis in order, as exporters write argsort, and its first half."""
+    nodes = [
+        node("Shape", ["x"], ["s"], start=1, end=2),
+        node("TopK", ["x", "s"], ["values", "order"], axis=1, largest=0),
+        node("Cast", ["order"], ["places"], to=TensorProto.FLOAT),
+        node("Div", ["s", "two"], ["half"]),
+        node("TopK", ["x", "half"], ["most", "where"], axis=1),
+        node("Concat", ["values", "places", "most"], ["y"], axis=1),
+    ]
+    return model_of(nodes, {"x": ("n", "t", 3)}, ["y"], {"two": I64([2])})
+
+
 def slices() -> onnx.ModelProto:
     """From the front, from the end, backwards, and past both ends, by various steps; padded to the length again."""
     cuts = [(-1, -(2**63), -1), (-2, -(10**9), -2), (2**31 - 1, 1, -3), (1, 10**9, 2), (-5, 2**63 - 1, 1), (-9, -1, 3),
@@ -368,6 +381,7 @@ case("reduce over dynamic axes", half("ReduceMax", ("n", "h", "w"), keepdims=0),
 case("positions", positions(), {"batch": 1, "time": 24}, (1, 24), (3, 7), (2, 96))
 case("windows", windows(), HW, *IMAGES)
 case("anchors", anchors(), HW, *IMAGES)
+case("sorting", sorting(), {"n": 1, "t": 20}, (1, 20), (2, 11), (3, 130))
 case("slices", slices(), {"n": 1, "t": 20}, (1, 20), (2, 11), (3, 130))
 case("movement", movement(), {"n": 1, "t": 20}, (1, 20), (2, 3), (3, 77))
 case("shapes as values", shapes_as_values(), {"a": 4, "b": 6}, (4, 6), (1, 1), (9, 200))

@@ -90,7 +90,7 @@ def top_k(call: Call) -> list[Tensor]:
     """Always in order, whatever `sorted` says; NaN is the largest and the smallest there is."""
     x = call.x(0)
     axis = axis_of(call.attr("axis", -1), len(x.shape))
-    k = int(call.need(1, "k").ravel()[0]) if call.has(1) else int(call.attr("k"))
+    k = call.ints(1, "k")[0] if call.has(1) else int(call.attr("k"))
     perm = [*(a for a in range(len(x.shape)) if a != axis), axis]
     moved = transposed(x, perm, call.node)
     shape = (*moved.shape[:-1], k)
