@@ -128,3 +128,42 @@ def test_dimensions_without_a_name_need_not_be_equal(unnamed):
         else:
             dim.dim_param = unnamed
     assert forms_of(load(proto))["x"][0] == ("a", 3, "x[2]", "x[3]")
+
+
+def by_rate(other: str) -> onnx.ModelProto:
+    """An If on the value of an input, as speech models have it: `other` is what the second branch does."""
+    branches = {"then_branch": ("Tanh", "t"), "else_branch": (other, "e")}
+    graphs = {
+        name: helper.make_graph(
+            [node(op, ["x", "x"] if op == "Concat" else ["x"], [out], **({"axis": 1} if op == "Concat" else {}))],
+            name,
+            [],
+            [onnx.ValueInfoProto(name=out)],
+        )
+        for name, (op, out) in branches.items()
+    }
+    nodes = [
+        node("Equal", ["rate", "usual"], ["same"]),
+        node("If", ["same"], ["a"], **graphs),
+        node("Neg", ["a"], ["y"]),
+    ]
+    proto = model_of(nodes, {"x": ("n", "t")}, ["y"], {"usual": np.array(16000, np.int64)})
+    proto.graph.input.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))
+    return proto
+
+
+def test_an_input_chooses_between_branches_of_one_shape(on_device, tmp_path):
+    proto = by_rate("Exp")
+    graph, forms = prepare_graph(load(proto)), forms_of(load(proto))
+    plan = general_plans(graph, forms, DEFAULT, {}, lambda s, t: lower_fully(graph, s, t, {}))[0].at({"n": 2, "t": 9})
+    x = normal((2, 9))
+    for rate, want in ((16000, -np.tanh(x)), (8000, -np.exp(x))):
+        agree(on_device(plan, {"x": x, "rate": np.array(rate, np.int64)})["y"], want)
+    for shapes in (None, {"x": (2, 9)}):
+        assert len(headrace.export_web(proto, tmp_path, shapes)["inputs"]) == 2
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": (2, 9)}])
+def test_an_input_that_decides_shapes_is_refused_by_name(tmp_path, shapes):
+    with pytest.raises(headrace.InputError, match="'rate' decide shapes"):
+        headrace.export_web(by_rate("Concat"), tmp_path, shapes)

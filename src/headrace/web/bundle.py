@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..dtypes import Array
-from ..errors import InputError, ModelError, UnsupportedOpError
+from ..errors import HeadraceError, InputError, ModelError, UnsupportedOpError
 from ..feeds import node_arg
 from ..model import Model, load
 from ..model.load import ModelSource
@@ -62,7 +63,8 @@ def export_web(
         The content of `plan.json`.
 
     Raises:
-        ModelError, InputError: a bad model, argument or size, or an input whose values decide shapes.
+        ModelError, InputError: a bad model, argument or size, or an input whose values decide shapes (one that only
+            chooses between branches of one shape is fine: both are computed).
         UnsupportedOpError: nodes that would have to run outside the device.
         DeviceError: something that does not fit the limits of `target`.
     """
@@ -86,33 +88,41 @@ def export_web(
 def _for_all_sizes(
     graph: Graph, model: Model, kinds: Sequence[Target], stored: dict[str, Array]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
-    for name in host_inputs(graph) & {str(v.name) for v in model.graph.inputs}:
-        raise _decides(name)
     forms = forms_of(model)
 
     def concrete(specs: Mapping[str, Spec | Array], target: Target) -> Plan:
         return lower_fully(graph, specs, target, stored)
 
-    made = [general_plans(graph, forms, kind, stored, concrete) for kind in kinds]
+    with _values_unknown(graph, model):
+        made = [general_plans(graph, forms, kind, stored, concrete) for kind in kinds]
     return bundled_for_all(model, forms, made)
 
 
-def _decides(name: str) -> InputError:
-    return InputError(f"The values of input {name!r} decide shapes, so it has no plan beforehand: make it constant.")
+@contextlib.contextmanager
+def _values_unknown(graph: Graph, model: Model) -> Iterator[None]:
+    """Lower without the values of inputs, which a page knows only when it runs: enough for a condition between branches
+    of one shape. Raises InputError where an input decides more than that."""
+    try:
+        yield
+    except (HeadraceError, Refuse) as error:
+        needed = host_inputs(graph)
+        for name in (str(v.name) for v in model.graph.inputs):
+            if name in needed:
+                raise InputError(
+                    f"The values of input {name!r} decide shapes, so it has no plan beforehand: make it constant."
+                ) from error
+        raise
 
 
 def _plan(graph: Graph, model: Model, shapes: Shapes, target: Target, stored: dict[str, Array]) -> Plan:
-    needed = host_inputs(graph)
     specs: dict[str, Spec | Array] = {}
     for value in model.graph.inputs:
-        name = str(value.name)
-        if name in needed:
-            raise _decides(name)
-        specs[name] = Spec(_shape(value, shapes), value.dtype or ir.DataType.FLOAT)
+        specs[str(value.name)] = Spec(_shape(value, shapes), value.dtype or ir.DataType.FLOAT)
     unknown = set(shapes) - set(specs)
     if unknown:
         raise InputError(f"No such input: {', '.join(sorted(unknown))}. The model has: {', '.join(specs)}.")
-    plan = lower_fully(graph, specs, target, stored)
+    with _values_unknown(graph, model):
+        plan = lower_fully(graph, specs, target, stored)
     verify_plan(plan, target)
     return plan
 
