@@ -126,6 +126,14 @@ def test_profile(model, tmp_path):
     assert found["events"] and found["device"] == "cpu"
 
 
+def test_explain_says_which_sizes_it_assumed_where_they_do_not_fit(tmp_path):
+    nodes = [onnx.helper.make_node("Reshape", ["x", "to"], ["y"], name="square")]
+    onnx.save(model_of(nodes, {"x": ["n", "m"]}, ["y"], {"to": np.int64([7, 13])}), tmp_path / "m.onnx")
+    done = headrace_command("explain", tmp_path / "m.onnx", "--target", "m1", code=2)
+    assert "square" in done.stderr and "--dim" in done.stderr and "[1, 128]" in done.stderr
+    headrace_command("explain", tmp_path / "m.onnx", "--target", "m1", "--dim", "n=7", "--dim", "m=13")
+
+
 def test_explain_predicts_for_a_gpu_that_is_not_here(model):
     done = headrace_command("explain", model, "--target", "m1")
     said = " ".join(done.stdout.split())

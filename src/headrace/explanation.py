@@ -136,7 +136,15 @@ def _whole(
         for v in node.outputs
         if (shape := known(known_shapes.get(str(v.name)))) is not None and v.dtype is not None
     }
-    return whole_plan(graph, values, target, host_nodes=host_nodes, after_host=after_host), target
+    try:
+        return whole_plan(graph, values, target, host_nodes=host_nodes, after_host=after_host), target
+    except InputError as error:
+        if not assumed:
+            raise
+        taken = ", ".join(f"{name!r} as {list(shape)}" for name, shape in assumed.items())
+        raise InputError(
+            f"{error} Sizes that are not fixed were assumed ({taken}): bind them with --dim NAME=SIZE."
+        ) from error
 
 
 def _work(whole: Whole, target: Target) -> DeviceWork:
