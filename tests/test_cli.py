@@ -166,6 +166,7 @@ def test_explain_predicts_for_a_gpu_that_is_not_here(model):
         ("profile", "{model}", "--runs", "0"),
         ("profile", "{model}", "--runs", "1", "--html", "/nowhere/report.html"),
         ("explain", "{model}", "--target", "no-such-card"),
+        ("explain", "{model}", "--target", "m1", "--host-node", "no-such-node"),
         ("web", "{model}", "-o", "{out}", "--dim", "nothing=3"),
         ("web", "{model}", "-o", "{out}", "--shape", "x=a"),
         ("web", "{model}", "-o", "{out}", "--shape", "x=1,2,3"),

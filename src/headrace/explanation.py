@@ -14,6 +14,7 @@ from rich.table import Table
 
 from . import backends
 from .errors import InputError, UnsupportedNode
+from .feeds import check_host_nodes
 from .model import Model, Note, load
 from .model.shapes import Dims, annotate_types, bind_dims, dims_of, infer_shapes, input_dims
 from .plan import Plan
@@ -84,6 +85,7 @@ def explain_model(
     """
     loaded = load(path)
     model = bind_dims(loaded, dims) if dims else loaded
+    check_host_nodes(model, host_nodes)
     where = machine(target) if target is not None else None
     device = "webgpu" if where else backends.choose_device(device, None, None)
     assumed = {name: _assumed(d) for name, d in input_dims(model).items() if d is not None and None in d}
