@@ -91,7 +91,7 @@ def test_nodes_without_a_name_and_nodes_within_an_if_are_named():
         helper.make_node("If", ["positive"], ["y"], then_branch=branch("Exp", "t"), else_branch=branch("Tanh", "e")),
     ]
     model = model_of(nodes, {"x": [1, 3, "t"]}, ["y"], {"w": random(4, 3, 5), "zero": np.float32(0)})
-    events = [e for e in profiled(model, {"x": random(1, 3, 900)}).events if e.kind == "operator"]
+    events = [e for e in profiled(model, {"x": random(1, 3, 900)}).events if e.kind in ("operator", "control")]
     assert all(len(e.nodes) == 1 for e in events)
     found = {e.nodes[0] for e in events}
     assert {"Conv→a", "Erf→b", "ReduceSum→s", "Greater→positive", "If→y"} <= found
@@ -377,7 +377,68 @@ def test_dispatches_of_one_launch_are_one_piece_of_work():
     parts = [event("kernel", 10.0, ("big",), pipeline=3, share=0.5, flops=5e9, bytes=1000) for _ in range(4)]
     other = event("kernel", 30.0, ("other",), pipeline=3, share=0.9)
     found = made(*parts, other, parts[0])
-    (first, big), (_, rest), (last, again) = found.pieces
+    (first, big), (_, rest), (last, again) = found.pieces  # not merged: another piece stands between
     assert (first, big.parts, big.ms, big.flops, big.bytes, big.share) == (0, 4, 40.0, 2e10, 4000, 0.5)
     assert rest.nodes == ("other",) and last == 5 and again.parts == 1
     assert "57 % of the work (40 ms in 4 dispatches)" in find_cliffs(made(*parts, other))[0].text
+
+
+def looped():
+    """A Loop over three turns with a product in it, a node before and one behind."""
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["state", "w"], ["next"], name="inside"),
+            helper.make_node("Identity", ["c"], ["go"], name="go on"),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", 7, []),
+            helper.make_tensor_value_info("c", 9, []),
+            helper.make_tensor_value_info("state", 1, [64, 64]),
+        ],
+        [helper.make_tensor_value_info("go", 9, []), helper.make_tensor_value_info("next", 1, [64, 64])],
+    )
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="before"),
+        helper.make_node("Loop", ["turns", "", "a"], ["b"], name="loop", body=body),
+        helper.make_node("Neg", ["b"], ["y"], name="behind"),
+    ]
+    constants = {"turns": np.array(3, np.int64), "w": random(64, 64)}
+    return model_of(nodes, {"x": [64, 64]}, ["y"], constants)
+
+
+def test_a_loop_is_not_counted_beside_the_nodes_in_it():
+    found = profiled(looped(), {"x": random(64, 64)})
+    assert "Loop" not in {e.name for e in found.work}
+    (inside,) = [e for _, e in found.pieces if "inside" in e.nodes]
+    assert inside.parts == 3
+    assert sum(e.ms for e in found.work) <= 1.2 * found.p90_ms
+    assert {n.name: bool(n.events) for n in found.graph} == {"before": True, "loop": True, "behind": True}
+
+
+def test_many_small_launches_are_one_cliff():
+    small = [event("kernel", 0.01, (f"n{i}",), share=0.02, pipeline=0) for i in range(300)]
+    (cliff,) = find_cliffs(made(*small, event("kernel", 1.0, ("big",), share=0.8)))
+    assert "300 pieces of work" in cliff.text and cliff.ms == pytest.approx(300 * 0.01 * 0.98)
+
+
+def test_a_device_can_do_what_it_was_seen_to_do(monkeypatch):
+    monkeypatch.setattr("headrace.profile.measure.measured_peaks", lambda *_: Peaks(1e-3, 1e-3))
+    found = profiled(convolutions(), {"x": random(2, 3, 64, 64)})
+    longest = max((e for e in found.work if e.flops), key=lambda e: e.ms)
+    assert found.peaks.gflops >= 0.2 * longest.gflops
+
+
+def test_a_profile_prints_as_tables_and_shows_itself_briefly(profile):
+    assert "does the work of" in str(profile) and "second" in str(profile)
+    assert repr(profile).startswith("Profile(") and len(repr(profile)) < 200
+
+
+@pytest.mark.parametrize("name", ["/*script*/", "/*style*/", "/*profile*/null", "</script>", "a\"b'c`d${e}"])
+def test_a_name_that_looks_like_a_part_of_the_page_stays_a_name(profile, name):
+    from headrace.profile.report import html
+
+    text = html(dataclasses.replace(profile, model=name))
+    assert text.count("<script>") == 1 and text.count("</script>") == 1 and text.endswith("</html>\n")
+    data = text.split("const profile = ", 1)[1].split(";\n", 1)[0]
+    assert json.loads(data)["model"] == name

@@ -16,7 +16,8 @@ class Span:
 
     Kinds: on the device "kernel"; on the way "upload" and "readback"; on the host "record" (commands written),
     "submit", "wait" (for the device), "host step" (a node of the model outside the device), "operator" (a node of ONNX
-    Runtime) and "step" (a node that headrace computes on the CPU).
+    Runtime), "control" (an If, Loop or Scan there, around its nodes) and "step" (a node that headrace computes on the
+    CPU).
     """
 
     kind: str

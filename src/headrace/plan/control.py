@@ -15,6 +15,7 @@ from ..ops import Refuse
 from ..ops.movement import Concat, sliced
 from ..ops.registry import Value, broadcast
 from ..ops.sequence import TensorSequence
+from ..rules.driver import label
 
 if TYPE_CHECKING:
     from .lower import Step, Walk
@@ -47,9 +48,7 @@ def _body(walk: Walk, step: Step, graph: ir.Graph, bound: dict[str, Value]) -> l
     from .lower import Step, attributes_of
 
     if id(graph) not in walk.graph.inner:
-        walk.graph.inner[id(graph)] = [
-            Step(n, attributes_of(n), n.name or (n.outputs[0].name or n.op_type), step.opset) for n in graph
-        ]
+        walk.graph.inner[id(graph)] = [Step(n, attributes_of(n), label(n), step.opset) for n in graph]
         for name, value in graph.initializers.items():
             assert value.const_value is not None
             walk.graph.constants[name] = value.const_value.numpy()

@@ -11,6 +11,7 @@ FAR = 0.25  # below this part of the roofline a kernel is far from it
 MATTERS = 0.02  # of the run: what loses less is no cliff
 DOMINATES = 0.4  # of all work
 TINY_MS = 0.05
+LAUNCHES = 0.1  # of the run: what many small pieces may lose together
 MOST = 12
 SHOWN = 2  # names of nodes in a sentence
 
@@ -24,7 +25,7 @@ OTHERWISE = "Change the model there, so that the node is not needed or its opera
 def find_cliffs(profile: Profile) -> list[Cliff]:
     """Cliffs, what stops the device first: readbacks in mid-graph, host steps, then kernels by the time they lose."""
     stops = sorted([*_readbacks(profile), *_host_steps(profile)], key=lambda c: (c.kind != "readback", -c.ms))
-    slow = sorted([*_far(profile), *_dominating(profile)], key=lambda c: -c.ms)
+    slow = sorted([*_far(profile), *_dominating(profile), *_launches(profile)], key=lambda c: -c.ms)
     return [*stops, *slow][:MOST]
 
 
@@ -110,23 +111,47 @@ def _dominating(profile: Profile) -> list[Cliff]:
             reached = f", at {percent(e.share)} of what the device can do" if e.share is not None else ""
             text = (
                 f"{e.name} of {_some(e.nodes)} is {100 * e.ms / total:.0f} % of the work ({_time(e.ms)}{_parts(e)})"
-                f"{reached}: only less work makes it faster. {_why(profile, e)}"
+                f"{reached}: only less work makes it faster. {_said(profile, e)}".rstrip()
             )
             cliffs.append(Cliff("dominates", text, e.nodes, e.ms, i))
     return cliffs
 
 
+def _launches(profile: Profile) -> list[Cliff]:
+    """Many pieces of work, each too small to fill the device: alone none of them matters."""
+    tiny = [
+        (i, e)
+        for i, e in profile.pieces
+        if e.kind in ("kernel", "operator") and e.ms / e.parts < TINY_MS and e.share is not None and e.share < FAR
+    ]
+    lost = sum(e.ms * (1 - (e.share or 0.0)) for _, e in tiny)
+    if len(tiny) < 2 or lost < LAUNCHES * profile.ms:
+        return []
+    nodes = tuple(dict.fromkeys(n for _, e in tiny for n in e.nodes))
+    text = (
+        f"{len(tiny)} pieces of work under {_time(TINY_MS)} each take {_time(sum(e.ms for _, e in tiny))} together "
+        f"({100 * lost / profile.ms:.0f} % of the run) and do not fill the device ({_some(nodes)}): more work at "
+        "once, as a larger batch, shares their launches."
+    )
+    return [Cliff("far from roofline", text, nodes, lost, tiny[0][0])]
+
+
 def _why(profile: Profile, e: Event) -> str:
-    """What the rules said about the nodes of an event."""
-    refused = [str(n["text"]) for n in _notes(profile, e) if n["refused"]]
-    if refused:
-        return f"A rewrite was refused: {refused[0]}."
-    notes = _notes(profile, e)
-    if notes:
-        return f"It is rewritten already: {notes[0]['text']}."
+    """What the rules said about the nodes of an event that is far from the roofline."""
+    said = _said(profile, e)
+    if said:
+        return said
     if e.ms < TINY_MS:
         return "It is too small to fill the device: a larger batch shares the cost of its launch."
     return "No rewrite is known for it: its shape fills the device badly, or the kernel is weak there."
+
+
+def _said(profile: Profile, e: Event) -> str:
+    notes = _notes(profile, e)
+    refused = [str(n["text"]) for n in notes if n["refused"]]
+    if refused:
+        return f"A rewrite was refused: {refused[0]}."
+    return f"It is rewritten already: {notes[0]['text']}." if notes else ""
 
 
 def _notes(profile: Profile, e: Event) -> list[Mapping[str, Any]]:

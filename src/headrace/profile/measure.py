@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 
 from .. import backends
 from ..backends.base import Executable
@@ -24,6 +25,7 @@ from .cliffs import find_cliffs
 from .peaks import cpu_peaks, device_peaks, measured_peaks
 from .record import WORK, Event, NodeFate, Peaks, Profile
 
+SEEN = 0.01  # of a run: what takes longer tells what the device can do
 PLAIN_RUNS = 5  # at most so many runs are timed without recording
 
 
@@ -60,6 +62,7 @@ def profile_executable(
     adapter, software = _adapter(subject)
     peaks = _peaks(subject, adapter, software)
     typical = int(np.argmin(np.abs(walls - np.median(walls))))
+    peaks = replace(peaks, gflops=max(peaks.gflops, _fastest(spans[typical], walls[typical])))
     events = _events(_alike(spans, typical), timed[typical][0][0], peaks)
     profile = Profile(
         model=subject.name,
@@ -84,6 +87,12 @@ def profile_executable(
         peak_bytes=None if plan is None else plan.peak_bytes,
     )
     return replace(profile, cliffs=tuple(find_cliffs(profile)))
+
+
+def _fastest(spans: Sequence[Span], wall_ms: float) -> float:
+    """GFLOP/s of the fastest piece of work that is not tiny: a device can do what it was seen to do."""
+    rates = [s.flops / (s.end - s.start) for s in spans if (s.end - s.start) / 1e6 > SEEN * wall_ms]
+    return max(rates, default=0.0)
 
 
 def _runs(
@@ -159,7 +168,7 @@ def fates(model: Model, events: Sequence[Event]) -> tuple[NodeFate, ...]:
     """What became of every node of the model: which events do its work."""
     doing: dict[str, list[int]] = {}
     for i, e in enumerate(events):
-        if e.kind in WORK:
+        if e.kind in WORK or e.kind == "control":
             for name in e.nodes:
                 doing.setdefault(name, []).append(i)
     known = {str(name) for name in model.graph.initializers}
@@ -168,7 +177,10 @@ def fates(model: Model, events: Sequence[Event]) -> tuple[NodeFate, ...]:
         name = label(node)
         inputs = tuple(str(v.name) for v in node.inputs if v is not None)
         outputs = tuple(str(v.name) for v in node.outputs)
-        mine = doing.get(name, [])
+        inside = (
+            label(n) for a in node.attributes.values() if isinstance(a.value, ir.Graph) for n in a.value.all_nodes()
+        )
+        mine = sorted({i for n in (name, *inside) for i in doing.get(n, ())})
         if mine:
             fate = events[mine[0]].kind
         elif node.op_type in ("Constant", "Shape", "Size") or all(n in known for n in inputs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 from ..files import read_record, write_text
 
 FORMAT = 1
+PRINTED_WIDTH, PRINTED_ROWS = 120, 15
 WORK = ("kernel", "operator", "step", "host step")  # kinds of events that compute
 PREDICTED = "predicted by roofline, at best"
 
@@ -98,7 +100,7 @@ class NodeFate:
     events: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Profile:
     """Where the time of a model goes on one device. All times are milliseconds.
 
@@ -129,6 +131,20 @@ class Profile:
     peak_bytes: int | None = None
     format: int = FORMAT
 
+    def __repr__(self) -> str:
+        return f"Profile({self.model!r} on {self.device}: {self.ms:.3f} ms, {len(self.events)} events)"
+
+    def __str__(self) -> str:
+        """The tables that `headrace profile` prints."""
+        from rich.console import Console
+
+        from .table import print_prediction, print_profile
+
+        console = Console(width=PRINTED_WIDTH, file=io.StringIO(), markup=False, emoji=False)
+        (print_profile if self.runs else print_prediction)(self, console, PRINTED_ROWS)
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue().rstrip()
+
     @property
     def work(self) -> list[Event]:
         """The events that compute: kernels, operators, steps and host steps."""
@@ -136,16 +152,20 @@ class Profile:
 
     @property
     def pieces(self) -> list[tuple[int, Event]]:
-        """`work` with the index of each event; a launch that was too large for one dispatch is one piece."""
+        """`work` with the index of each event; a launch that was too large for one dispatch is one piece, and so is a
+        node that runs again in a loop."""
         found: list[tuple[int, Event]] = []
+        place: dict[object, int] = {}  # of what may take more
         for i, e in enumerate(self.events):
             if e.kind not in WORK:
                 continue
-            before = found[-1][1] if found else None
-            if before is not None and e.pipeline >= 0 and (before.pipeline, before.nodes) == (e.pipeline, e.nodes):
-                found[-1] = (found[-1][0], _together(before, e))
-            else:
+            key = (e.kind, e.name, e.nodes) if e.kind == "operator" and e.nodes else (e.pipeline, e.nodes)
+            if key not in place or (e.kind != "operator" and (e.pipeline < 0 or place[key] != len(found) - 1)):
+                place[key] = len(found)
                 found.append((i, e))
+            else:
+                first, before = found[place[key]]
+                found[place[key]] = (first, _together(before, e))
         return found
 
     def as_dict(self) -> dict[str, Any]:

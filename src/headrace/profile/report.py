@@ -11,17 +11,16 @@ from .record import Profile
 def html(profile: Profile) -> str:
     """The page as text."""
     data = json.dumps(profile.as_dict()).replace("<", "\\u003c")  # no name in a model can end the script
-    page = _file("report.html")
-    parts = {
-        "/*style*/": _file("report.css"),
-        "/*profile*/null": data,
-        "/*script*/": _file("graph.js") + _file("report.js"),
-    }
-    for place, text in parts.items():
-        head, found, rest = page.partition(place)
+    rest, done = _file("report.html"), ""
+    for place, text in (
+        ("/*style*/", _file("report.css")),
+        ("/*profile*/null", data),
+        ("/*script*/", _file("graph.js") + _file("report.js")),
+    ):
+        before, found, rest = rest.partition(place)  # in the template alone: a name in the model may look like a place
         assert found, f"report.html has no {place}"
-        page = head + text + rest
-    return page
+        done += before + text
+    return done + rest
 
 
 def _file(name: str) -> str:

@@ -20,6 +20,7 @@ from ...rules.driver import label, origins
 from ...rules.flops import node_cost
 from ..spans import HOST, Recorder, Span
 
+CONTROL = {"If", "Loop", "Scan"}  # their time is that of the nodes inside, which have events of their own
 SUFFIX = "_kernel_time"  # ONNX Runtime's, after a node's name
 BLOCKED = "_nchwc"  # its blocked convolutions are called after the tensor that they write
 
@@ -127,7 +128,8 @@ class _Nodes:
         if len(found) == 1 and costs:
             moved = costs[0].bytes  # with weights that were packed beforehand, which the profile leaves out
         labels = tuple(dict.fromkeys(o for n in found for o in origins(n)))
-        return Span("operator", HOST, args["op_name"], start, end, labels, (), moved, sum(c.flops for c in costs))
+        kind = "control" if args["op_name"] in CONTROL else "operator"
+        return Span(kind, HOST, args["op_name"], start, end, labels, (), moved, sum(c.flops for c in costs))
 
     def _behind(self, name: str, op: str) -> list[ir.Node]:
         if name.endswith(BLOCKED):

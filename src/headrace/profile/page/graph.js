@@ -1,6 +1,6 @@
 // Two graphs side by side: the model as it is written, and what runs. Each node is a row; edges run in lanes beside them.
 
-const ROW = 20, LANE = 9, MOST_LANES = 14;
+const HIGHEST = 520, ROW = 20, LANE = 9, MOST_LANES = 14;
 
 /** Rows of the model: nodes with what they read of each other. */
 function writtenRows(showFolded) {
@@ -86,7 +86,11 @@ function graphView(box, pick) {
   box.addEventListener('scroll', draw);
   new ResizeObserver(draw).observe(box);
   return {
-    show: (next) => { rows = next; plan = lanes(rows); draw(); },
+    show: (next) => {
+      rows = next; plan = lanes(rows);
+      box.style.height = `${Math.min(HIGHEST, rows.length * ROW + 10)}px`;
+      draw();
+    },
     mark: (keys, scroll) => {
       marked = keys;
       const at = rows.findIndex((row) => keys.has(row.key));

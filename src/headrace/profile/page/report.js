@@ -124,7 +124,7 @@ function timeline() {
     const width = svg.clientWidth || 1000, scale = (width - left - 4) / (view.to - view.from);
     const x = (ms) => left + (ms - view.from) * scale;
     svg.replaceChildren();
-    const { step, places } = ticks(view.from, view.to), digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const { step, places } = ticks(view.from, view.to, Math.max(2, Math.floor(width / 110))), digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     for (const ms of places) {
       svg.append(make('line', { class: 'axis', x1: x(ms), x2: x(ms), y1: 16, y2: top + tracks.length * height }));
       if (x(ms) < width - 60) svg.append(make('text', { x: x(ms) + 3, y: 12 }, `${ms.toFixed(digits)} ms`));
@@ -148,8 +148,8 @@ function timeline() {
   byId('legend').append(...kinds.map((k) => make('span', {}, make('i', { style: `background: ${colour(k)}` }), k)));
 }
 
-function ticks(from, to) {
-  const rough = (to - from) / 8, unit = 10 ** Math.floor(Math.log10(rough));
+function ticks(from, to, most) {
+  const rough = (to - from) / most, unit = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= rough);
   const all = Array.from({ length: Math.floor((to - from) / step) + 2 }, (_, i) => (Math.ceil(from / step) + i) * step);
   return { step, places: all.filter((t) => t <= to) };
@@ -299,7 +299,9 @@ function notes() {
 function theme() {
   const button = byId('theme'), root = document.documentElement;
   const set = (name) => { root.dataset.theme = name; button.textContent = name === 'dark' ? 'light' : 'dark'; };
-  set(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  set(dark.matches ? 'dark' : 'light');
+  dark.addEventListener('change', () => set(dark.matches ? 'dark' : 'light'));
   button.addEventListener('click', () => set(root.dataset.theme === 'dark' ? 'light' : 'dark'));
 }
 
