@@ -108,6 +108,14 @@ BAD = {
     "wrong size": (ONCE.replace("inputs(feeds)", "{x: new lib.Tensor('float32', [1], [1, 1, 1])}"), "InputError", "no plan for"),
     "data that does not fill": ("return new lib.Tensor('float32', [1, 2], [3])", "InputError", "do not fill"),
     "unknown output": (ONCE.replace("inputs(feeds)", "inputs(feeds), ['q']"), "InputError", '"q"'),
+    "no feeds": (ONCE.replace("inputs(feeds)", ""), "InputError", "feeds are tensors"),
+    "null feeds": (ONCE.replace("inputs(feeds)", "null"), "InputError", "feeds are tensors"),
+    "a feed that is no tensor": (ONCE.replace("inputs(feeds)", "{x: [1, 2]}"), "InputError", "must be float"),
+    "a feed without dims": (ONCE.replace("inputs(feeds)", "{x: {type: 'float32'}}"), "InputError", "must be integers"),
+    "null fetches": (ONCE.replace("inputs(feeds)", "inputs(feeds), null"), "InputError", "not null; the model has: y"),
+    "fetches as text": (ONCE.replace("inputs(feeds)", "inputs(feeds), 'y'"), "InputError", "not y; the model has: y"),
+    "sizes that are no integers": (ONCE.replace("inputs(feeds)", "{x: {...inputs(feeds).x, dims: [1, 2.5, 12]}}"), "InputError", "must be integers"),
+    "a disposed tensor": (ONCE.replace("inputs(feeds)", "(() => { const f = inputs(feeds); f.x.dispose(); return f; })()"), "InputError", "disposed"),
     "after release": ("const s = await lib.InferenceSession.create(url); await s.release(); await s.run(inputs(feeds))", "HeadraceError", "released"),
 }  # fmt: skip
 
@@ -117,6 +125,40 @@ def test_errors(play, name):
     body, kind, text = BAD[name]
     got = play(up_model((1, 6, 5)), {"x": normal((1, 6, 5))}, body)
     assert got.get("error") == kind and got["isHeadrace"] and text in got["message"], got
+
+
+def test_the_sizes_that_there_are_come_once_each(play):
+    body = ONCE.replace("inputs(feeds)", "{x: new lib.Tensor('float32', [1], [1, 1, 1])}")
+    got = play(up_model(), {}, body, input_shapes=[{"x": (1, 6, 5)}, {"x": (2, 6, 9)}])
+    assert got["message"].count("[1,6,5]") == got["message"].count("[2,6,9]") == 1
+
+
+@pytest.mark.parametrize("location", ["cpu", "gpu-buffer"])
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (0, 3), ()])
+def test_an_output_that_is_an_input(play, location, shape):
+    """It gives back what it was fed, in memory of its own; the second run is fed what the first one gave."""
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, ["x", "y"])
+    model.graph.output[0].CopyFrom(model.graph.input[0])
+    body = """const s = await lib.InferenceSession.create(url, options), {x} = inputs(feeds);
+      const first = await s.run({x}), second = await s.run({x: first.y}, ['x']);
+      const got = await Promise.all([first.x, first.y, second.x].map(async (t) => Array.from(await t.getData())));
+      const own = first.x.data !== x.data, dims = [first.x.dims, second.x.dims]; await s.release(); return {got, own, dims};"""
+    x = normal(shape)
+    got = play(model, {"x": x}, body, {"preferredOutputLocation": location})
+    assert got.get("dims") == [list(shape)] * 2 and got["own"], got
+    for data, want in zip(got["got"], (x, np.maximum(x, 0), np.maximum(x, 0)), strict=True):
+        np.testing.assert_array_equal(np.array(data, np.float32), want.ravel())
+
+
+def test_the_session_runs_on_after_a_failure_of_either_kind(play):
+    body = """const s = await lib.InferenceSession.create(url), failed = [];
+      for (const way of ['profile', 'run', 'profile']) { try { await s[way]({}); } catch (e) { failed.push(e.name); } }
+      const both = await Promise.allSettled([s.profile({}), s.run(inputs(feeds)), s.profile(inputs(feeds))]);
+      await s.release(); return {failed, both: both.map((b) => b.status), y: plain(both[1].value).y};"""
+    x = normal((1, 6, 5))
+    got = play(up_model((1, 6, 5)), {"x": x}, body)
+    assert got["failed"] == ["InputError"] * 3 and got["both"] == ["rejected", "fulfilled", "fulfilled"]
+    np.testing.assert_allclose(values(got["y"]), on_cpu(up_model(), {"x": x})[0], rtol=1e-5, atol=1e-5)
 
 
 def test_a_lost_device(play):

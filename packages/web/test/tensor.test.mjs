@@ -19,6 +19,36 @@ test('what is no tensor is refused', () => {
   assert.throws(() => new Tensor('float32', [1, 2, 3], [2, 2]), /3 elements/);
 });
 
+test('numbers are converted to the type, and what cannot be is refused', () => {
+  for (const values of [[1.5, -0.1, 0, Infinity, 7e4], Float64Array.of(2 ** -24, -65504, 1 + 3 * 2 ** -11), [true, false], [3n]]) {
+    const half = new Tensor('float16', values), brain = new Tensor('bfloat16', values);
+    const wanted = Float32Array.from(values, Number);
+    assert.deepEqual(half.data, fromStorage(wanted.buffer, 'f32', 'float16'));
+    assert.deepEqual(brain.data, fromStorage(wanted.buffer, 'f32', 'bfloat16'));
+  }
+  assert.deepEqual(new Tensor('float16', [1.5, NaN]).data, Uint16Array.of(0x3e00, 0x7e00));
+  assert.deepEqual(new Tensor('bfloat16', [1.5, NaN]).data, Uint16Array.of(0x3fc0, 0x7fc0));
+  assert.deepEqual(new Tensor('int64', [1, -2, true]).data, BigInt64Array.of(1n, -2n, 1n));
+  assert.deepEqual(new Tensor('float32', [2n]).data, Float32Array.of(2));
+  for (const values of [[1.5], [NaN], ['x']]) assert.throws(() => new Tensor('int64', values), InputError);
+  for (const values of [undefined, null, 3]) assert.throws(() => new Tensor('float32', values), InputError);
+});
+
+test('sizes that are no integers are refused as such', () => {
+  const data = new Float32Array(30);
+  for (const dims of [[1, 3, 2.5, 4], [-5, -6], [30n], ['30'], [NaN], '30', 30, [null]]) {
+    assert.throws(() => new Tensor('float32', data, dims), /must be integers/);
+    assert.throws(() => Tensor.fromGpuBuffer({}, { dims }), /must be integers/);
+  }
+});
+
+test('a disposed tensor has no data to give', async () => {
+  const tensor = new Tensor('float32', [1]);
+  tensor.dispose();
+  await assert.rejects(tensor.getData(), InputError);
+  await assert.rejects(Tensor.fromGpuBuffer({}, { dims: [1] }).getData(), InputError);
+});
+
 test('every float16 value goes to float32 and back', () => {
   const all = Uint16Array.from({ length: 65536 }, (_, i) => i), kept = all.filter((h) => (h & 0x7c00) !== 0x7c00 || !(h & 0x3ff));
   const stored = toStorage(new Tensor('float16', kept), { name: 'x', storage: 'f32' });

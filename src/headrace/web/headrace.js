@@ -2,7 +2,7 @@
 import { chunks, fetchBundle, isSoftware, openDevice } from './bundle.js';
 import { planFor } from './sizes.js';
 import {
-  ARRAYS, BundleError, bytesOf, DeviceLostError, fromStorage, HeadraceError, InputError, product, STORAGE, Tensor, toStorage,
+  ARRAYS, BundleError, bytesOf, checkedDims, DeviceLostError, fromStorage, HeadraceError, InputError, product, STORAGE, Tensor, toStorage,
   TYPES, UnsupportedError,
 } from './tensor.js';
 
@@ -64,10 +64,8 @@ export class InferenceSession {
    * @param {string[]|Record<string, unknown>} [fetches] names of the wanted outputs; default all
    * @returns {Promise<Record<string, Tensor>>}
    */
-  run(feeds, fetches) {
-    const result = this.#queue.then(() => this.#run(feeds, fetches));
-    this.#queue = result.catch(() => {});
-    return result;
+  async run(feeds, fetches) {
+    return this.#inTurn(() => this.#run(feeds, fetches));
   }
 
   /**
@@ -76,8 +74,15 @@ export class InferenceSession {
    */
   async profile(feeds) {
     const times = [];
-    await (this.#queue = this.#queue.then(() => this.#run(feeds, undefined, times)));
+    await this.#inTurn(() => this.#run(feeds, undefined, times));
     return times;
+  }
+
+  /** Do `work` after what was asked for before, whether that succeeded or not. */
+  #inTurn(work) {
+    const result = this.#queue.then(work);
+    this.#queue = result.catch(() => {});
+    return result;
   }
 
   async #compile() {
@@ -129,8 +134,7 @@ export class InferenceSession {
   async #run(feeds, fetches, times) {
     if (this.#released) throw new HeadraceError('this session was released');
     if (this.#lost) throw new DeviceLostError(`the GPU device was lost (${this.#lost.reason}): create the session again`);
-    const names = fetches === undefined ? this.outputNames : Array.isArray(fetches) ? fetches : Object.keys(fetches);
-    for (const n of names) if (!this.outputNames.includes(n)) throw new InputError(`no output is called "${n}"`);
+    const names = this.#wanted(fetches);
     const prepared = this.#choose(feeds);
     const { plan } = prepared;
     const encoder = this.#device.createCommandEncoder();
@@ -148,7 +152,25 @@ export class InferenceSession {
     const outputs = kept ?? (await this.#read(plan, prepared));
     if (times) times.push(...(await this.#times(prepared, clock)));
     for (const k of plan.known) outputs[k.name] = new Tensor(TYPES[k.dtype], new ARRAYS[TYPES[k.dtype]](bytesOf(k.data).buffer), k.shape);
+    for (const n of names) outputs[n] ??= await this.#passed(feeds[n]);
     return Object.fromEntries(names.map((n) => [n, outputs[n]]));
+  }
+
+  #wanted(fetches) {
+    if (fetches === undefined) return this.outputNames;
+    if (fetches === null || typeof fetches !== 'object') {
+      throw new InputError(`fetches are the names of outputs in a list, not ${fetches}; the model has: ${this.outputNames.join(', ')}`);
+    }
+    const names = Array.isArray(fetches) ? fetches : Object.keys(fetches);
+    for (const n of names) if (!this.outputNames.includes(n)) throw new InputError(`no output is called "${n}"`);
+    return names;
+  }
+
+  /** An input that is an output too: a copy of it in memory, since the plan has nothing to compute. */
+  async #passed({ type, dims, data, location, gpuBuffer, storage }) {
+    if (location !== 'gpu-buffer') return new Tensor(type, data.slice(), dims);
+    const size = Math.ceil(product(dims) * STORAGE[storage].BYTES_PER_ELEMENT / 4) * 4;
+    return new Tensor(type, (await this.#download(gpuBuffer, { size, storage }, type)).subarray(0, product(dims)), dims);
   }
 
   #record(encoder, { steps }, clock) {
@@ -196,12 +218,15 @@ export class InferenceSession {
 
   /** The plan for the sizes of `feeds`, made ready. */
   #choose(feeds) {
+    if (feeds === null || typeof feeds !== 'object') throw new InputError(`feeds are tensors by input name, not ${feeds}`);
     for (const { name, type } of this.#bundle.inputs) {
       const tensor = feeds[name];
-      if (!tensor) throw new InputError(`input "${name}" is missing; the model takes: ${this.inputNames.join(', ')}`);
+      if (tensor === undefined || tensor === null) throw new InputError(`input "${name}" is missing; the model takes: ${this.inputNames.join(', ')}`);
       if (tensor.type !== type.replace(/^float$/, 'float32').replace(/^double$/, 'float64')) {
-        throw new InputError(`input "${name}" must be ${type}, not ${tensor.type}`);
+        throw new InputError(`input "${name}" must be ${type}, not ${tensor.type ?? tensor}`);
       }
+      if (tensor.location === 'none') throw new InputError(`input "${name}" is a tensor that was disposed`);
+      checkedDims(tensor.dims);
     }
     for (const name of Object.keys(feeds)) if (!this.inputNames.includes(name)) throw new InputError(`no input is called "${name}"`);
     const { key, plan } = planFor(this.#bundle, feeds, this.#software);
@@ -305,18 +330,18 @@ export class InferenceSession {
       const kept = this.#buffer(Math.max(r.size, 4));
       if (r.size) encoder.copyBufferToBuffer(buffers[r.slot], r.offset, kept, 0, r.size);
       const tensor = Tensor.fromGpuBuffer(kept, { dataType: TYPES[r.dtype], dims: r.shape, storage: r.storage });
-      tensor.download = () => this.#download(kept, r);
+      tensor.download = () => this.#download(kept, r, TYPES[r.dtype]);
       return [r.name, tensor];
     }));
   }
 
-  async #download(buffer, { size, storage, dtype }) {
+  async #download(buffer, { size, storage }, type) {
     const staging = this.#device.createBuffer({ size: Math.max(size, 4), usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     const encoder = this.#device.createCommandEncoder();
     encoder.copyBufferToBuffer(buffer, 0, staging, 0, size);
     this.#device.queue.submit([encoder.finish()]);
     await staging.mapAsync(GPUMapMode.READ);
-    const data = fromStorage(staging.getMappedRange().slice(0), storage, TYPES[dtype]);
+    const data = fromStorage(staging.getMappedRange().slice(0, size), storage, type);
     staging.destroy();
     return data;
   }

@@ -83,8 +83,8 @@ function atSizes(plan, values) {
 
 function noPlan(bundle, feeds) {
   const given = bundle.inputs.map(({ name }) => `${name} [${feeds[name].dims}]`).join(', ');
-  const known = bundle.plans.map((p) => p.uploads.map((u) => `${u.name} [${u.shape}]`).join(', ')).join('; ');
-  return new InputError(`this bundle has no plan for ${given}; it has: ${known}`);
+  const known = new Set(bundle.plans.map((p) => p.uploads.map((u) => `${u.name} [${u.shape}]`).join(', ')));
+  return new InputError(`this bundle has no plan for ${given}; it has: ${[...known].join('; ')}`);
 }
 
 function notAdmitted(bundle, dims, values, suits) {

@@ -27,21 +27,28 @@ export class InputError extends HeadraceError {}
 export class DeviceLostError extends HeadraceError {}
 
 export const product = (dims) => dims.reduce((a, b) => a * b, 1);
+/** A copy of `dims`; throws InputError where they are not sizes. */
+export function checkedDims(dims) {
+  if (dims?.length === undefined || typeof dims === 'string' || ![...dims].every((n) => Number.isSafeInteger(n) && n >= 0)) {
+    throw new InputError(`the sizes of a tensor must be integers from 0 on, not [${dims}]`);
+  }
+  return [...dims];
+}
 export const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
 /** A tensor in memory (`location` "cpu", `data` a typed array) or on the GPU (`location` "gpu-buffer", `gpuBuffer`). */
 export class Tensor {
   /**
    * @param {string} type as "float32", "int64"
-   * @param {ArrayLike<number|bigint|boolean>} data
+   * @param {ArrayLike<number|bigint|boolean>} data numbers; a Uint16Array for a 16-bit float holds its bits
    * @param {readonly number[]} [dims] default one dimension
    */
   constructor(type, data, dims) {
     const kind = ARRAYS[type];
     if (!kind) throw new InputError(`no tensor type is called "${type}"`);
     this.type = type;
-    this.data = data instanceof kind ? data : kind.from(data);
-    this.dims = dims ? [...dims] : [this.data.length];
+    this.data = data instanceof kind ? data : converted(type, data);
+    this.dims = checkedDims(dims ?? [this.data.length]);
     this.location = 'cpu';
     if (product(this.dims) !== this.data.length) {
       throw new InputError(`${this.data.length} elements do not fill a tensor of [${this.dims}]`);
@@ -51,18 +58,34 @@ export class Tensor {
   /** A tensor that is on the GPU already. */
   static fromGpuBuffer(gpuBuffer, { dataType = 'float32', dims, dispose, storage = 'f32' }) {
     const tensor = Object.create(Tensor.prototype);
-    return Object.assign(tensor, { type: dataType, dims: [...dims], gpuBuffer, location: 'gpu-buffer', storage, release: dispose });
+    return Object.assign(tensor, { type: dataType, dims: checkedDims(dims), gpuBuffer, location: 'gpu-buffer', storage, release: dispose });
   }
 
   get size() { return product(this.dims); }
 
   /** The values; read back from the GPU if they are there. */
-  async getData() { return this.location === 'cpu' ? this.data : this.download(); }
+  async getData() {
+    if (this.location === 'cpu') return this.data;
+    if (this.location === 'none') throw new InputError('this tensor was disposed');
+    if (!this.download) throw new InputError('only outputs of a session are read back; copy your own gpuBuffer with its device');
+    return this.download();
+  }
 
   /** Free the GPU buffer, if there is one. */
   dispose() {
     if (this.location === 'gpu-buffer') (this.release ?? (() => this.gpuBuffer.destroy()))();
     this.location = 'none';
+  }
+}
+
+/** The typed array of `type` that holds these numbers, rounded where it has fewer bits. */
+function converted(type, data) {
+  const convert = { float16: toHalf, bfloat16: toBfloat, int64: BigInt, uint64: BigInt }[type] ?? Number;
+  if (typeof data?.length !== 'number') throw new InputError(`the elements of a tensor are a list or a typed array, not ${data}`);
+  try {
+    return ARRAYS[type].from(data, (v) => convert(convert === BigInt ? v : Number(v)));
+  } catch (error) {
+    throw new InputError(`these elements are not ${type}: ${error.message}`);
   }
 }
 
@@ -87,7 +110,7 @@ export function toStorage({ type, data }, { name, storage }) {
 export function fromStorage(buffer, storage, type) {
   const stored = new STORAGE[storage](buffer), kind = ARRAYS[type];
   if (type === 'float16') return storage === 'f16' ? stored : kind.from(stored, toHalf);
-  if (type === 'bfloat16') return Uint16Array.from(new Uint32Array(buffer), (v) => (v + 0x7fff + ((v >>> 16) & 1)) >>> 16);
+  if (type === 'bfloat16') return kind.from(stored, toBfloat);
   if (type === 'int64' || type === 'uint64') return kind.from(stored, BigInt);
   return stored instanceof kind ? stored : kind.from(stored);
 }
@@ -106,4 +129,9 @@ function toHalf(value) {
   const scaled = size / 2 ** (exponent - 10), down = Math.floor(scaled), rest = scaled - down;
   const rounded = down + (rest > 0.5 || (rest === 0.5 && down % 2) ? 1 : 0);
   return sign | (size < 2 ** -14 ? rounded : ((exponent + 14) << 10) + rounded);
+}
+
+function toBfloat(value) {
+  const [bits] = new Uint32Array(Float32Array.of(value).buffer);
+  return Number.isNaN(value) ? 0x7fc0 : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }
