@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import headrace
+from headrace.target import Target
 
 from .models import model_of, normal, one_node
 
@@ -54,6 +55,74 @@ def test_odd_input_shapes(tmp_path, name):
         headrace.export_web(up_model(), tmp_path, input_shapes=SHAPES[name])
     assert "input_shapes" in str(caught.value) or "'x'" in str(caught.value) or "'z'" in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+NO_FOLDERS = {"None": None, "a number": 3, "bytes": b"site", "no text": "", "a NUL": "a\0b", "a list": ["site"]}
+
+
+@pytest.mark.parametrize("name", NO_FOLDERS)
+def test_odd_folders(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(headrace.InputError, match="folder"):
+        headrace.export_web(up_model(), NO_FOLDERS[name])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", [None, "m1", 3, Target])
+def test_odd_targets(tmp_path, target):
+    with pytest.raises(headrace.InputError, match="target"):
+        headrace.export_web(up_model(), tmp_path, target=target)
+
+
+FOREIGN = {
+    "a page": {"index.html": "mine"},
+    "weights of another": {"weights-0.bin": "mine", "weights-old.bin": "mine"},
+    "a plan of another": {"plan.json": '{"steps": ["buy milk"]}', "note.txt": "mine"},
+    "a plan that is no JSON": {"plan.json": "{"},
+    "a plan that is a list": {"plan.json": "[]"},
+    "anything": {"src/main.js": "mine"},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_folder_with_other_files_is_left_alone(tmp_path, name):
+    for path, text in FOREIGN[name].items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with pytest.raises(headrace.InputError, match="not a bundle's"):
+        headrace.export_web(up_model(), tmp_path)
+    found = {str(f.relative_to(tmp_path)): f.read_text() for f in tmp_path.rglob("*") if f.is_file()}
+    assert found == FOREIGN[name]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "site").write_text("mine")
+    for path in ("site", "site/inner"):
+        with pytest.raises(headrace.HeadraceError, match="site"):
+            headrace.export_web(up_model(), tmp_path / path)
+    assert (tmp_path / "site").read_text() == "mine"
+
+
+def test_a_bundle_is_replaced_and_its_neighbours_stay(tmp_path):
+    (tmp_path / ".gitkeep").write_text("")
+    headrace.export_web(up_model(), tmp_path)
+    kept = {"weights-old.bin", "weights.bin", "weights-1.bin.orig", "page.html"}
+    for name in (*kept, "weights-7.bin"):
+        (tmp_path / name).write_text("mine")
+    headrace.export_web(up_model(), str(tmp_path))
+    assert {n for n in kept if (tmp_path / n).read_text() == "mine"} == kept
+    assert not (tmp_path / "weights-7.bin").exists()
+
+
+def test_the_hash_names_the_weights(tmp_path):
+    """Equal for equal weights, another for any other; the sizes of inputs do not matter."""
+
+    def hash_of(seed, **export):
+        model = one_node("ConvTranspose", (1, 64, "time"), normal((64, 8, 16), seed), strides=[8])
+        return headrace.export_web(model, tmp_path, **export)["weights"]["hash"]
+
+    hashes = [hash_of(1), hash_of(1), hash_of(2), hash_of(1, f16=True)]
+    assert hashes[0] == hashes[1] and len(set(hashes)) == 3 and all(hashes)
 
 
 DIMS = {

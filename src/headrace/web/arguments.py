@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence, Set
 from operator import index
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
@@ -12,6 +15,34 @@ from ..model.shapes import bind_dims
 
 Shapes = Mapping[str, Sequence[int]]
 EXAMPLE = '{"x": (1, 3, 224, 224)}, or a list of such dicts'
+
+
+def checked_folder(given: Any) -> Path:
+    """The folder for a bundle: one that is not there yet, is empty, or holds a bundle, whose files may be replaced.
+
+    Raises:
+        InputError: no path, or a folder whose files are somebody's.
+    """
+    if not isinstance(given, str | PathLike) or not str(given) or "\0" in str(given):
+        raise InputError(f"A bundle is written to a folder, given by its path, not {_short(given)}.")
+    path = Path(given)
+    try:
+        files = sorted(f.name for f in path.iterdir() if not f.name.startswith(".")) if path.exists() else []
+    except (OSError, ValueError) as error:
+        raise InputError(f"{_short(given)} cannot be the folder of a bundle: {error}") from None
+    if files and not _is_bundle(path / "plan.json"):
+        raise InputError(
+            f"{path} holds files that are not a bundle's, as {files[0]}: give a new folder or an empty one."
+        )
+    return path
+
+
+def _is_bundle(plan: Path) -> bool:
+    try:
+        found = json.loads(plan.read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"format", "kernels", "plans", "weights"} <= found.keys()
 
 
 def checked_shapes(given: Any) -> list[dict[str, tuple[int, ...]]] | None:

@@ -3,7 +3,7 @@ import { BundleError, UnsupportedError } from './tensor.js';
 
 /** The content of `plan.json`. */
 export async function fetchBundle(base) {
-  const bundle = await (await fetchOk(new URL('plan.json', base))).json();
+  const bundle = await (await fetchOk(new URL('plan.json', base), { cache: 'no-cache' })).json();
   if (bundle.format !== 2) throw new BundleError(`${base} has format ${bundle.format}; this player reads format 2`);
   bundle.plans.forEach((plan, i) => { bundle.plans[i] = { ...bundle.plans[i - 1], ...plan }; });  // each has what changed
   return bundle;
@@ -39,10 +39,10 @@ function limitsFor(bundle, { maxBufferSize, maxStorageBufferBindingSize }) {
   return largest.size > 268435456 ? { maxBufferSize: largest.size } : {};
 }
 
-async function fetchOk(url) {
+async function fetchOk(url, options) {
   let response;
   try {
-    response = await fetch(url);
+    response = await fetch(url, options);
   } catch (error) {
     throw new BundleError(`cannot fetch ${url}: ${error.message}`);
   }
@@ -50,18 +50,14 @@ async function fetchOk(url) {
   return response;
 }
 
-/** The body of `url` in pieces whose lengths are multiples of four; from the Cache API where it has been fetched before. */
+/** The body of `url` in pieces whose lengths are multiples of four; from the Cache API where it has been fetched before: its
+ * query is a hash of the content, so that what is kept is what is wanted, or is under another name and goes. */
 export async function* chunks(url, cached) {
   const store = cached && globalThis.caches ? await caches.open('headrace').catch(() => null) : null;
   let response = await store?.match(url);
-  if (response) {
-    const fresh = await fetch(url, { method: 'HEAD' }).catch(() => null);
-    const tag = (r) => r.headers.get('etag') ?? `${r.headers.get('last-modified')} ${r.headers.get('content-length')}`;
-    if (fresh?.ok && tag(fresh) !== tag(response)) response = null;
-  }
   if (!response) {
     response = await fetchOk(url);
-    if (store) store.put(url, response.clone()).catch(() => {});
+    if (store) keep(store, url, response.clone());
   }
   let rest = new Uint8Array(0);
   for (const reader = response.body.getReader(); ;) {
@@ -78,4 +74,9 @@ export async function* chunks(url, cached) {
     if (end > start) yield value.subarray(start, end);
     rest = value.slice(end);
   }
+}
+
+async function keep(store, url, response) {
+  await store.delete(url, { ignoreSearch: true }).catch(() => {});
+  await store.put(url, response).catch(() => {});
 }

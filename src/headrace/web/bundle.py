@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +28,7 @@ from ..plan.general import Form, General, forms_of
 from ..plan.plan import INLINE_BYTES
 from ..plan.whole import whole_plan
 from ..target import DEFAULT, Target
-from .arguments import Shapes, bound, checked_shapes
+from .arguments import Shapes, bound, checked_folder, checked_shapes
 from .general import general_plans
 from .sizes import SizeTable
 
@@ -34,6 +36,7 @@ FORMAT = 2
 SHARD_BYTES = 64 << 20
 SHORTEST_TAIL = 200  # characters
 PLAYER_FILES = ("headrace.js", "tensor.js", "bundle.js", "sizes.js", "headrace.d.ts")
+WEIGHTS_FILE = re.compile(r"weights-\d+\.bin")
 DEMO_FILES = ("index.html", "demo.js", "demo-inputs.js", "demo-outputs.js", "demo-peers.js")
 
 
@@ -63,14 +66,16 @@ def export_web(
         The content of `plan.json`.
 
     Raises:
-        ModelError, InputError: a bad model, argument or size, or an input whose values decide shapes (one that only
-            chooses between branches of one shape is fine: both are computed).
+        ModelError, InputError: a bad model, argument or size, a folder with other files than a bundle's, or an input
+            whose values decide shapes (one that only chooses between branches of one shape is fine: both are computed).
         UnsupportedOpError: nodes that would have to run outside the device.
         DeviceError: something that does not fit the limits of `target`.
     """
     if not isinstance(f16, bool):
         raise InputError(f"f16 is True or False, not {f16!r}.")
-    many = checked_shapes(input_shapes)
+    if not isinstance(target, Target):
+        raise InputError(f"target is a Target of headrace.target, not {target!r}.")
+    where, many = checked_folder(folder), checked_shapes(input_shapes)
     loaded = bound(load(model), dims)
     graph, stored = prepare_graph(loaded), {}  # type: Graph, dict[str, Array]
     target = replace(target, packed=True, half_weights=f16)
@@ -81,7 +86,7 @@ def export_web(
         plans = [_plan(graph, loaded, shapes, kind, stored) for shapes in many or [{}] for kind in kinds]
         bundle, weights = bundled(loaded, plans)
         bundle["example"] = {str(v.name): list(_shape(v, (many or [{}])[0])) for v in loaded.graph.inputs}
-    _write(Path(folder), bundle, weights)
+    _write(where, bundle, weights)
     return bundle
 
 
@@ -226,6 +231,7 @@ def _about(
             "places": {key: [at, weights[key].nbytes] for at, key in _offsets(weights)},
             "bytes": sum(_padded(w.nbytes) for w in weights.values()),
             "shard": SHARD_BYTES,
+            "hash": _content_hash(weights),
         },
     }
 
@@ -295,11 +301,24 @@ def _offsets(weights: Mapping[str, Array]) -> list[tuple[int, str]]:
     return found
 
 
+def _content_hash(weights: Mapping[str, Array]) -> str:
+    """Names the content of the files of weights: a page asks for them by it, so no cache mixes two exports."""
+    content = hashlib.sha256()
+    for array in weights.values():
+        content.update(_bytes(array))
+    return content.hexdigest()[:32]
+
+
+def _bytes(array: Array) -> bytes:
+    return np.ascontiguousarray(array).tobytes() + bytes(_padded(array.nbytes) - array.nbytes)
+
+
 def _write(folder: Path, bundle: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob("weights*.bin"):
-            old.unlink()
+        for old in folder.iterdir():
+            if WEIGHTS_FILE.fullmatch(old.name):
+                old.unlink()
         (folder / "plan.json").write_text(json.dumps(bundle, separators=(",", ":")))
         _write_weights(folder, weights)
         for name in (*PLAYER_FILES, *DEMO_FILES):
@@ -311,6 +330,6 @@ def _write(folder: Path, bundle: Mapping[str, Any], weights: Mapping[str, Array]
 
 def _write_weights(folder: Path, weights: Mapping[str, Array]) -> None:
     """All constants one after the other, cut into files of one size that a browser can cache."""
-    whole = b"".join(np.ascontiguousarray(a).tobytes() + bytes(_padded(a.nbytes) - a.nbytes) for a in weights.values())
+    whole = b"".join(map(_bytes, weights.values()))
     for i, start in enumerate(range(0, max(len(whole), 1), SHARD_BYTES)):
         (folder / f"weights-{i}.bin").write_bytes(whole[start : start + SHARD_BYTES])

@@ -106,7 +106,7 @@ export class InferenceSession {
   }
 
   async #load(base, { onProgress, cache = true }) {
-    const { places, bytes, shard } = this.#bundle.weights;
+    const { places, bytes, shard, hash } = this.#bundle.weights;
     const total = Object.values(places).length ? bytes : 0;
     const buffers = Object.entries(places).map(([key, [at, size]]) => {
       const buffer = this.#buffer(Math.ceil(size / 4) * 4);
@@ -116,7 +116,7 @@ export class InferenceSession {
     let done = 0;
     for (let i = 0; i * shard < total; i++) {
       let at = i * shard;
-      for await (const chunk of chunks(new URL(`weights-${i}.bin`, base), cache)) {
+      for await (const chunk of chunks(new URL(`weights-${i}.bin?${hash}`, base), cache)) {
         for (const b of buffers) {
           const from = Math.max(b.at, at), to = Math.min(b.end, at + chunk.length);
           if (to > from) this.#device.queue.writeBuffer(b.buffer, from - b.at, chunk, from - at, to - from);
