@@ -193,3 +193,49 @@ def test_explain_on_webgpu_names_what_leaves_the_device(tmp_path):
     assert told["on_device"]["dispatches"][0]["nodes"] == ["product"]
     text = headrace_command("explain", tmp_path / "m.onnx", "--device", "webgpu").stdout
     assert "Leaves the device" in text and "find [NonZero]" in text
+
+
+MARKUP = "[/x][bold]y[/i] :warning: [red]"  # what rich would take for styles, ends of styles and emoji
+
+
+def squeezed(text):
+    """Without spaces, borders and ends of lines, where long texts are folded."""
+    return re.sub(r"[\s│┃]", "", text)
+
+
+@pytest.fixture
+def marked(tmp_path):
+    """A model whose file, node, input, dimension and output have names that look like markup."""
+    node = onnx.helper.make_node("ConvTranspose", [f"x{MARKUP}", "w"], [f"y{MARKUP}"], name=f"n{MARKUP}", strides=[256])
+    inputs = {f"x{MARKUP}": [f"d{MARKUP}", 64, 20]}
+    path = tmp_path / "up[bold]m[x].onnx"
+    onnx.save(model_of([node], inputs, [f"y{MARKUP}"], {"w": normal((64, 1, 1024))}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["run"], [f"y{MARKUP}"]),
+        (["explain"], ["up[bold]m[x].onnx", f"n{MARKUP}", f"x{MARKUP}"]),
+        (["explain", "--target", "m1"], ["up[bold]m[x].onnx", f"n{MARKUP}"]),
+        (["explain", "--target", "GPU"], [f"gpu{MARKUP}"]),
+        (["optimize", "-o", "OUT"], [f"n{MARKUP}", "out[bold].onnx"]),
+        (["profile", "--device", "cpu", "--runs", 1, "--compare", "OLD"], ["up[bold]m[x].onnx", f"was{MARKUP}"]),
+        (["bench", "--device", "cpu", "--seconds", 0.01, "--against", "onnxruntime"], ["up[bold]m[x].onnx"]),
+    ],
+)
+def test_names_are_printed_as_they_are(arguments, wanted, marked, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    (tmp_path / "gpu.json").write_text(json.dumps({"name": f"gpu{MARKUP}", "gflops": 100, "gbs": 10}))
+    if "OLD" in arguments:
+        with headrace.InferenceSession(marked, "cpu") as session:
+            old = session.profile({f"x{MARKUP}": normal((1, 64, 20))}, 1).as_dict()
+        changed = {"model": f"was{MARKUP}", "adapter": MARKUP}
+        (tmp_path / "old.json").write_text(json.dumps({**old, **changed}))
+        wanted = [*wanted, f"the adapter differ: {MARKUP}"]
+    files = {"GPU": "gpu.json", "OUT": "out[bold].onnx", "OLD": "old.json"}
+    command, *options = [tmp_path / files[a] if a in files else a for a in arguments]
+    printed = squeezed(headrace_command(command, marked, *options).stdout)
+    for text in wanted:
+        assert squeezed(text) in printed

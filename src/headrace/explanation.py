@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from . import backends
 from .errors import InputError, UnsupportedNode
@@ -174,10 +175,10 @@ def _assumed(dims: Dims) -> tuple[int, ...]:
 
 
 def print_explanation(e: Explanation, console: Console, top: int) -> None:
-    """The explanation as tables."""
+    """The explanation as tables, on a console that takes text as it is (markup=False)."""
     flops = sum(c.flops for c in e.costs)
-    console.print(f"[bold]{e.model}[/bold]: {e.nodes} nodes, {e.weight_bytes / 1e6:.1f} MB of weights, "
-                  f"{flops / 1e9:.3f} GFLOP on {e.device}", highlight=False)  # fmt: skip
+    size = f"{e.nodes} nodes, {e.weight_bytes / 1e6:.1f} MB of weights, {flops / 1e9:.3f} GFLOP"
+    console.print(Text.assemble((e.model, "bold"), f": {size} on {e.device}"), highlight=False)
     for name, shape in e.assumed.items():
         console.print(f"  input {name!r} taken as {list(shape)}: bind its dimensions with --dim", highlight=False)
     for title, notes in (
@@ -185,9 +186,9 @@ def print_explanation(e: Explanation, console: Console, top: int) -> None:
         ("Refused", [n for n in e.notes if n.refused]),
     ):
         if notes:
-            console.print(f"\n[bold]{title}[/bold]")
+            console.print(f"\n{title}", style="bold")
         for note in notes:
-            console.print(f"  {note.node or 'model'}: {note.text}", highlight=False, markup=False)
+            console.print(f"  {note.node or 'model'}: {note.text}", highlight=False)
     if e.on_device is not None:
         _print_device(e.on_device, console, 0 if e.prediction else top)
         if e.prediction is not None:
@@ -201,16 +202,16 @@ def print_explanation(e: Explanation, console: Console, top: int) -> None:
 
 
 def _print_device(d: DeviceWork, console: Console, top: int) -> None:
-    console.print(
-        f"\n[bold]On {d.adapter}[/bold]: {len(d.dispatches)} dispatches of {d.kernels} kernels "
-        f"in {d.submits} submit{'s' if d.submits > 1 else ''}, "
-        f"{d.peak_bytes / 1e6:.1f} MB at the peak; {d.bytes_up / 1e6:.3g} MB up, {d.bytes_down / 1e6:.3g} MB down",
-        highlight=False,
+    figures = (
+        f"{len(d.dispatches)} dispatches of {d.kernels} kernels in {d.submits} submit{'s' if d.submits > 1 else ''}, "
+        f"{d.peak_bytes / 1e6:.1f} MB at the peak; {d.bytes_up / 1e6:.3g} MB up, {d.bytes_down / 1e6:.3g} MB down"
     )
+    console.print(Text.assemble((f"\nOn {d.adapter}", "bold"), f": {figures}"), highlight=False)
     if d.host:
-        console.print(f"\n[bold]Leaves the device[/bold] ({len(d.host)} node(s); {d.waiting} more wait for them)")
+        waiting = f" ({len(d.host)} node(s); {d.waiting} more wait for them)"
+        console.print(Text.assemble(("\nLeaves the device", "bold"), waiting))
     for node in d.host:
-        console.print(f"  {node}", highlight=False, markup=False)
+        console.print(f"  {node}", highlight=False)
     if not top:
         return
     table = Table("kernel", title="Heaviest dispatches")

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from ..bench import Result, bench_cases, bench_model
 from ..bench.record import Record, changes, load_record
@@ -74,7 +75,7 @@ def _print_changes(new: Record, old: Record) -> None:
         table.add_row(c.name, _figure(c.before_ms), _figure(c.now_ms), f"{c.times_faster:.3g}{doubt}")
     console.print(table if found else "The earlier record has none of these cases on this device.")
     if old.machine != new.machine:
-        console.print(f"[yellow]the machines differ: {dict(old.machine)} and {dict(new.machine)}[/yellow]")
+        console.print(f"the machines differ: {dict(old.machine)} and {dict(new.machine)}", style="yellow")
 
 
 HEADS = {
@@ -97,7 +98,8 @@ def _print_results(results: Sequence[Result]) -> None:
         cells = [_figure(r.ms[p]) if p in r.ms else "-" for p in peers]
         rate = r.speedup("onnxruntime") if "onnxruntime" in r.ms else r.flops / r.ms["headrace"] / 1e6
         error = f"{max(r.errors.values(), default=0):.0e}"
-        table.add_row(r.name, f"[bold]{_figure(r.ms['headrace'])}[/bold]", *cells, f"[bold]{rate:.3g}[/bold]", error)
+        ours, faster = Text(_figure(r.ms["headrace"]), "bold"), Text(f"{rate:.3g}", "bold")
+        table.add_row(r.name, ours, *cells, faster, error)
     console.print(table)
     for r in results:
         speed = f"{r.flops / r.ms['headrace'] / 1e6:.4g} GFLOP/s" if r.flops else ""

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from ..errors import InputError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
-console, errors = Console(), Console(stderr=True)
+console, errors = (Console(stderr=e, markup=False, emoji=False) for e in (False, True))  # names are printed as they are
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx file.")]
 DimOption = Annotated[
@@ -50,7 +50,7 @@ class busy:
     """A spinner on stderr, when it is a terminal, for what takes longer than a moment."""
 
     def __init__(self, text: str) -> None:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         self._progress = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
         self._text = text
 

@@ -1,4 +1,4 @@
-"""A profile, and two of them compared, as tables in a terminal."""
+"""A profile, and two of them compared, as tables on a console that takes text as it is (markup=False)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .cliffs import percent
 from .record import PREDICTED, Event, Profile
@@ -17,12 +18,9 @@ COPIES = ("upload", "readback", "wait", "submit", "record")
 
 def print_profile(p: Profile, console: Console, top: int = 15) -> None:
     """Cliffs first, then the heaviest work, the copies and waits, and the cold start."""
-    where = f"{p.device} ({p.adapter})"
-    console.print(
-        f"[bold]{p.model}[/bold] on {where}: [bold]{p.ms:.3f} ms[/bold] (10–90 %: {p.p10_ms:.3f}–{p.p90_ms:.3f}), "
-        f"{p.plain_ms:.3f} ms when not recorded; {p.runs} runs",
-        highlight=False,
-    )
+    spread = f" (10–90 %: {p.p10_ms:.3f}–{p.p90_ms:.3f}), {p.plain_ms:.3f} ms when not recorded; {p.runs} runs"
+    where = f" on {p.device} ({p.adapter}): "
+    console.print(Text.assemble((p.model, "bold"), where, (f"{p.ms:.3f} ms", "bold"), spread), highlight=False)
     peaks = f"{p.peaks.gflops:.4g} GFLOP/s and {p.peaks.gbs:.3g} GB/s" if p.peaks.gflops else "not known"
     console.print(f"measured peaks of the device: {peaks}", highlight=False, style="dim")
     _print_cliffs(p, console)
@@ -35,11 +33,9 @@ def print_profile(p: Profile, console: Console, top: int = 15) -> None:
 
 def print_prediction(p: Profile, console: Console, top: int) -> None:
     """What a run is predicted to take where it was not run, and the cliffs to expect."""
-    console.print(
-        f"\n[bold]{p.ms:.3g} ms[/bold], {PREDICTED} on {p.adapter}, "
-        f"{p.peaks.gflops:.4g} GFLOP/s and {p.peaks.gbs:.4g} GB/s. Nothing was run.",
-        highlight=False,
-    )
+    rates = f"{p.peaks.gflops:.4g} GFLOP/s and {p.peaks.gbs:.4g} GB/s"
+    told = f", {PREDICTED} on {p.adapter}, {rates}. Nothing was run."
+    console.print(Text.assemble((f"\n{p.ms:.3g} ms", "bold"), told), highlight=False)
     _print_cliffs(p, console)
     console.print(_work_table(p, top, console.width >= WIDE))
     _print_overhead(p, console)
@@ -47,9 +43,9 @@ def print_prediction(p: Profile, console: Console, top: int) -> None:
 
 def _print_cliffs(p: Profile, console: Console) -> None:
     if p.cliffs:
-        console.print("\n[bold]Cliffs[/bold]")
+        console.print("\nCliffs", style="bold")
     for i, cliff in enumerate(p.cliffs, 1):
-        console.print(f"  {i}. {cliff.text}", highlight=False, markup=False)
+        console.print(f"  {i}. {cliff.text}", highlight=False)
 
 
 def _work_table(p: Profile, top: int, rates: bool) -> Table:
@@ -111,7 +107,7 @@ def print_comparison(new: Profile, old: Profile, console: Console, top: int = 15
     console.print(table)
     for what in ("device", "adapter", "inputs"):
         if getattr(old, what) != getattr(new, what):
-            console.print(f"[yellow]the {what} differ: {getattr(old, what)} and {getattr(new, what)}[/yellow]")
+            console.print(f"the {what} differ: {getattr(old, what)} and {getattr(new, what)}", style="yellow")
     rows = differences(new, old)
     if not rows:
         return
