@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import InputError
 from .options import DimOption, ModelPath, app, busy, console, dims_of, is_number
+
+if TYPE_CHECKING:
+    from http.server import ThreadingHTTPServer
 
 RUNTIME = "ort.webgpu.min.mjs"
 
@@ -17,7 +21,7 @@ RUNTIME = "ort.webgpu.min.mjs"
 @app.command()
 def web(
     model: ModelPath,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="The folder to write.")],
     shape: Annotated[
         list[str] | None,
         typer.Option(
@@ -35,31 +39,37 @@ def web(
             "--beside", metavar="DIR", help="onnxruntime-web's dist folder: the page times it on the model too."
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Port to serve on; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port to serve on; default, and with 0, a free one.")
+    ] = None,
 ) -> None:
     """Write a model as a folder that a page plays on WebGPU, with no runtime to download.
 
     Example: headrace web model.onnx -o site --shape x=1,3,224,224 --serve
     """
     from ..web import export_web
+
+    if not serve and (beside is not None or port is not None):
+        raise InputError(
+            f"{'--beside' if beside is not None else '--port'} is for --serve: add --serve or leave it out."
+        )
+    with _server(Path(output), port or 0, beside, model) if serve else nullcontext() as server:
+        with busy("compiling"):
+            bundle = export_web(model, output, _shapes(shape), dims_of(dim), f16=f16)
+        weights = bundle["weights"]["bytes"] / 1e6
+        made = f"{len(bundle['plans'])} plan(s), {len(bundle['kernels'])} kernels, {weights:.1f} MB of weights"
+        console.print(f"{output}: {made}", highlight=False, soft_wrap=True)
+        if server is not None:
+            url = f"http://127.0.0.1:{server.server_port}/{'?beside' if beside is not None else ''}"
+            console.print(f"{url} (Ctrl-C ends it)", highlight=False, soft_wrap=True)
+            server.serve_forever()
+
+
+def _server(folder: Path, port: int, beside: Path | None, model: Path) -> ThreadingHTTPServer:
+    """A server of the bundle, bound before the work of making one. Raises InputError."""
     from ..web.serve import server_for
 
-    with busy("compiling"):
-        bundle = export_web(model, output, _shapes(shape), dims_of(dim), f16=f16)
-    files = sorted(output.iterdir())
-    weights = sum(f.stat().st_size for f in files if f.suffix == ".bin")
-    made = f"{len(bundle['plans'])} plan(s), {len(bundle['kernels'])} kernels, {weights / 1e6:.1f} MB of weights"
-    console.print(f"{output}: {made}", highlight=False, soft_wrap=True)
-    if serve:
-        server = server_for(output, port, _beside(beside, model) if beside is not None else {})
-        query = "?beside" if beside is not None else ""
-        console.print(
-            f"http://127.0.0.1:{server.server_port}/{query} (Ctrl-C ends it)", highlight=False, soft_wrap=True
-        )
-        try:
-            server.serve_forever()
-        finally:
-            server.server_close()
+    return server_for(folder, port, _beside(beside, model) if beside is not None else {})
 
 
 def _beside(folder: Path, model: Path) -> dict[str, Path]:
