@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import time
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from rich.console import Console
 
 import headrace
 from headrace.bench.cases import inverse_stft_weight
@@ -20,8 +22,8 @@ from headrace.profile import peaks as peaks_module
 from headrace.profile.cliffs import find_cliffs
 from headrace.profile.peaks import cache_file, measured_peaks
 from headrace.profile.predict import MACHINES, machine
-from headrace.profile.table import differences
-from headrace.profile.trace import TRACKS
+from headrace.profile.record import TRACKS
+from headrace.profile.table import differences, print_comparison
 
 from .models import model_of
 
@@ -297,12 +299,24 @@ def test_a_machine_from_a_file(tmp_path):
     [
         "", "[]", "3", "{}", '{"gflops": 1}', '{"gflops": 0, "gbs": 1}', '{"gflops": "1", "gbs": 1}',
         '{"gflops": true, "gbs": 1}', '{"gflops": 1, "gbs": 1, "speed": 3}', '{"gflops": NaN, "gbs": 1}',
+        '{"gflops": Infinity, "gbs": 1}', '{"gflops": 1, "gbs": 1e999}', '{"gflops": 1e-300, "gbs": 1}',
+        '{"gflops": 1, "gbs": 1, "launch_us": -1}', '{"gflops": 1, "gbs": 1, "wait_us": Infinity}',
+        '{"gflops": 1, "gbs": 1, "host_gbs": 0}', '{"gflops": 1, "gbs": 1' + "0" * 400 + "}",
     ],
 )  # fmt: skip
 def test_a_bad_machine_is_refused(tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(InputError, match=r"bad\.json"):
         machine(str(tmp_path / "bad.json"))
+
+
+@pytest.mark.parametrize("fields", ["launch_us", "wait_us", "launch_us wait_us"])
+def test_a_machine_may_launch_and_answer_at_once(fields, tmp_path):
+    times = dict.fromkeys(fields.split(), 0)
+    (tmp_path / "ideal.json").write_text(json.dumps({"gflops": 1e9, "gbs": 1e9, "host_gbs": 1e9, **times}))
+    (tmp_path / "m.onnx").write_bytes(convolutions().SerializeToString())
+    found = explain_model(tmp_path / "m.onnx", {"n": 2, "h": 8, "w": 9}, "cpu", str(tmp_path / "ideal.json"))
+    assert "Nothing was run" in str(found.prediction) and found.prediction.ms > 0
 
 
 @pytest.mark.parametrize("name", ["", "rtx", "m2", "missing.json", "missing.toml"])
@@ -442,3 +456,99 @@ def test_a_name_that_looks_like_a_part_of_the_page_stays_a_name(profile, name):
     assert text.count("<script>") == 1 and text.count("</script>") == 1 and text.endswith("</html>\n")
     data = text.split("const profile = ", 1)[1].split(";\n", 1)[0]
     assert json.loads(data)["model"] == name
+
+
+# --- damaged files, strings, odd arguments
+
+WRONG = ("abc", None, [1], {"a": 1}, True)  # each is wrong for most fields
+
+
+def paths_in(data, at=()):
+    """The way to every value in nested JSON."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield (*at, key)
+        yield from paths_in(value, (*at, key))
+
+
+def put(data, path, value):
+    *way, last = path
+    for key in way:
+        data = data[key]
+    data[last] = value
+
+
+def test_a_record_with_a_wrong_value_is_refused_or_can_be_compared(profile, tmp_path):
+    text, refused = json.dumps(profile.as_dict()), set()
+    for path in paths_in(json.loads(text)):
+        for wrong in WRONG:
+            data = json.loads(text)
+            put(data, path, wrong)
+            (tmp_path / "bad.json").write_text(json.dumps(data))
+            try:
+                old = load_profile(tmp_path / "bad.json")
+            except InputError as error:
+                assert "bad.json" in str(error)
+                refused.add(path)
+                continue
+            print_comparison(profile, old, Console(file=io.StringIO(), markup=False))
+            old.save_trace(tmp_path / "trace.json")
+    assert {("ms",), ("events",), ("events", 0, "nodes"), ("cold_ms", "load"), ("inputs", "x", 0)} <= refused
+
+
+@pytest.mark.parametrize("text", ['{"format": 1, "ms": 1' + "0" * 400 + "}", "[" * 100_000, '{"format": 1, "new": 1}'])
+def test_a_record_out_of_bounds_is_refused(tmp_path, text):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(InputError, match=r"bad\.json"):
+        load_profile(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize("field", ["gflops", "gbs"])
+@pytest.mark.parametrize("wrong", ["a", None, [1], {}, True, -1, float("nan"), float("inf")])
+def test_peaks_that_are_no_rates_are_measured_again(field, wrong):
+    measured_peaks("a card", True, lambda _: Peaks(10.0, 2.0))
+    kept = json.loads(cache_file().read_text())
+    for values in kept.values():
+        values[field] = wrong
+    cache_file().write_text(json.dumps(kept))
+    assert measured_peaks("a card", True, lambda _: Peaks(3.0, 4.0)) == Peaks(3.0, 4.0)
+    assert measured_peaks("a card", True, lambda _: Peaks(5.0, 6.0)) == Peaks(3.0, 4.0)
+
+
+@pytest.mark.parametrize("path", [None, 3, 1.5, b"p.json", ["p"], "", "a\0b"])
+def test_paths_that_name_no_file_are_input_errors(profile, path):
+    for call in (profile.save, profile.save_trace, profile.save_html, load_profile):
+        with pytest.raises(InputError, match="file"):
+            call(path)
+
+
+def test_strings_are_profiled_and_explained(tmp_path):
+    text = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, ["n", 2])
+    out = helper.make_tensor_value_info("y", onnx.TensorProto.STRING, ["n", 2])
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"], name="same")], "g", [text], [out])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = profiled(model, {"x": np.array([["a", "bc"], ["", "ü"]], object)})
+    assert [n.name for n in found.graph] == ["same"] and all(e.bytes == 0 for e in found.events)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    (cost,) = explain_model(tmp_path / "m.onnx", {"n": 3}, "cpu").costs
+    assert cost.bytes == 0 and cost.output == (3, 2)
+    assert explain_model(tmp_path / "m.onnx", {"n": 3}, "cpu", "m1").on_device.host
+
+
+def test_runs_may_be_any_integer():
+    with headrace.InferenceSession(inverse_stft().SerializeToString(), "cpu") as session:
+        for runs in (np.int64(2), np.uint8(2)):
+            assert session.profile({"x": random(2, 258, 800)}, runs).runs == 2
+
+
+def test_host_nodes_take_the_names_that_a_profile_prints():
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"], name="minus")]
+    source = model_of(nodes, {"x": [2, 3]}, ["y"], {}).SerializeToString()
+    with headrace.InferenceSession(source, "cpu") as session:
+        printed = [n.name for n in session.profile({"x": random(2, 3)}, 1).graph]
+    assert printed == ["Relu→a", "minus"]
+    for name in (*printed, "a", "y"):
+        headrace.InferenceSession(source, "cpu", host_nodes=[name]).close()
+    for name in ("Relu→y", "Neg→y", "Relu", ""):
+        with pytest.raises(InputError, match="no node is called"):
+            headrace.InferenceSession(source, "cpu", host_nodes=[name])

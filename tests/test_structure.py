@@ -12,7 +12,7 @@ SOURCE = ROOT / "src" / "headrace"
 LONGEST_FILE, LONGEST_FUNCTION = 600, 80
 
 LAYERS = (  # a module imports from its own layer and those before it
-    ("errors", "version", "dtypes", "files"),
+    ("errors", "version", "dtypes", "decode", "files"),
     ("model",),
     ("rules",),
     ("target", "kernels", "ops", "plan"),

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from .backends.base import Executable, is_device_array
 from .errors import InputError
 from .model import Model
+from .rules.driver import label
 
 SPECIALISED = 4  # different values of fed initializers that get a model of their own
 
@@ -124,8 +125,8 @@ class Signature:
 
 
 def check_host_nodes(model: Model, names: Iterable[Any]) -> None:
-    """Raise InputError for a name that no node, and no output of one, has; it says which come near."""
-    known = {str(n.name) for n in model.graph.all_nodes() if n.name}
+    """Raise InputError for a name that is no node's, no `label` of one and no output; it says which come near."""
+    known = {label(n) for n in model.graph.all_nodes()}
     known |= {str(v.name) for n in model.graph.all_nodes() for v in n.outputs if v.name}
     for name in names:
         if name not in known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from . import backends
 from .backends.spans import Phases
 from .errors import DeviceError, InputError
 from .feeds import FedConstants, NodeArg, Signature, check_host_nodes, node_arg
+from .files import path_of
 from .model import Note, load
 from .model.load import ModelSource
 from .model.shapes import bind_dims
@@ -63,6 +65,8 @@ class InferenceSession:
         _check_options(threads, adapter, host_nodes, dft_tolerance)
         options = backends.Options(fallback, tuple(host_nodes), adapter, threads, dft_tolerance)
         self._device = backends.choose_device(device, providers, adapter)
+        if adapter is not None and self._device == "cpu":
+            raise InputError(f"adapter names a WebGPU adapter: the device is 'cpu', which has none called {adapter!r}.")
         self._phases, self._options, self._ran = Phases(), options, False
         with self._phases.phase("load"):
             loaded = load(model)
@@ -170,8 +174,7 @@ class InferenceSession:
 
         if self._closed:
             raise DeviceError("This session is closed: create another one.")
-        if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
-            raise InputError(f"runs must be a positive integer, not {runs!r}.")
+        runs = _checked_runs(runs)
         checked, constants = self._signature.checked(feeds)
         if not self._ran:
             self._first_run(list(self._outputs), checked, constants, False)
@@ -222,6 +225,16 @@ def _threads_of(sess_options: Any) -> int | None:
     return threads or None
 
 
+def _checked_runs(runs: Any) -> int:
+    try:
+        count = 0 if isinstance(runs, bool) else operator.index(runs)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InputError(f"runs must be a positive integer, not {runs!r}.")
+    return count
+
+
 def _check_options(threads: Any, adapter: Any, host_nodes: Any, dft_tolerance: Any) -> None:
     if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= MOST_THREADS):
         raise InputError(f"threads must be an integer from 1 to {MOST_THREADS}, not {threads!r}.")
@@ -255,9 +268,8 @@ def optimize(
     from .rules import Target, optimize_model
 
     _check_options(None, None, (), dft_tolerance)
-    if not isinstance(output, (str, Path)):
-        raise InputError(f"output is the path of the file to write, not {output!r}.")
+    file = path_of(output)
     loaded = load(model)
     rewritten = optimize_model(bind_dims(loaded, dims) if dims else loaded, Target.EXPORT, dft_tolerance=dft_tolerance)
-    save(rewritten, Path(output))
+    save(rewritten, file)
     return rewritten.notes

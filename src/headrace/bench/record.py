@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..decode import decoded
 from ..files import read_record, write_text
 from ..version import __version__
 from .run import Result
@@ -59,8 +60,10 @@ def load_record(path: str | Path) -> Record:
 
 
 def _record(data: dict[str, Any]) -> Record:
-    results = [Result(**{**r, "spread": {n: tuple(s) for n, s in r["spread"].items()}}) for r in data["results"]]
-    return Record(**{**data, "results": tuple(results)})
+    found: Record = decoded({name: value for name, value in data.items() if name != "comparison"}, Record)
+    if any("headrace" not in times for r in found.results for times in (r.ms, r.spread)):
+        raise ValueError("no times of headrace")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 import warnings
@@ -48,9 +49,13 @@ def cache_file() -> Path:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
-        return {k: v for k, v in found.items() if set(v) == {"gflops", "gbs"}}
-    except (OSError, ValueError, AttributeError, TypeError):
+        return {k: v for k, v in found.items() if set(v) == {"gflops", "gbs"} and all(map(_is_rate, v.values()))}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}
+
+
+def _is_rate(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 def cpu_peaks(_software: bool) -> Peaks:

@@ -37,6 +37,9 @@ class Machine:
     host_gbs: float = 10.0
 
 
+SLOWEST, MOST = 1e-3, 1e9  # bounds of a description: what is outside is a slip, and no table could show it
+LEAST = {"gflops": SLOWEST, "gbs": SLOWEST, "host_gbs": SLOWEST}
+
 MACHINES: Mapping[str, Machine] = {  # peaks from the makers' data sheets; launches and waits are typical of WebGPU
     "m1": Machine("Apple M1, 8 GPU cores", 2600, 68, host_gbs=30),
     "rtx4090": Machine("NVIDIA GeForce RTX 4090", 82600, 1008, launch_us=3, host_gbs=25),
@@ -72,10 +75,11 @@ def _described(path: Path, data: Any) -> Machine:
     given = data if isinstance(data, dict) else {}
     unknown = [n for n in given if n not in names]
     numbers = {n: v for n, v in given.items() if n != "name"}
-    bad = [n for n, v in numbers.items() if isinstance(v, bool) or not isinstance(v, int | float) or not v > 0]
+    bad = [n for n, v in numbers.items() if type(v) not in (int, float) or not LEAST.get(n, 0) <= v <= MOST]
     missing = [n for n in ("gflops", "gbs") if n not in given]
     if unknown or bad or missing:
-        what = f"unknown: {unknown}" if unknown else f"not positive numbers: {bad}" if bad else f"missing: {missing}"
+        bounds = f"not numbers from {SLOWEST:g} to {MOST:g}, times from 0: {bad}"
+        what = f"unknown: {unknown}" if unknown else bounds if bad else f"missing: {missing}"
         raise InputError(f"The target {path} needs gflops and gbs, and may have {', '.join(names)} ({what}).")
     return Machine(str(given.get("name", path.stem)), **{n: float(v) for n, v in numbers.items()})
 
@@ -129,7 +133,7 @@ class _Clock:
         for d in plan.dispatches:
             least = self.peaks.least_ms(d.flops, d.bytes)
             ms = least + self.where.launch_us / 1e3
-            work = {"bytes": d.bytes, "flops": float(d.flops), "share": least / ms, "nodes": d.nodes}
+            work = {"bytes": d.bytes, "flops": float(d.flops), "share": least / ms if ms else None, "nodes": d.nodes}
             name = plan.kernels[d.kernel].name
             self._add("kernel", "device", name, ms, bound=self.peaks.bound(d.flops, d.bytes), **work)
         down = {"tensors": tuple(r.name for r in plan.readbacks), "before_host": bool(plan.host_steps)}

@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..decode import decoded
 from ..files import read_record, write_text
 
 FORMAT = 1
 PRINTED_WIDTH, PRINTED_ROWS = 120, 15
+TRACKS = ("host", "copy", "device")
 WORK = ("kernel", "operator", "step", "host step")  # kinds of events that compute
 PREDICTED = "predicted by roofline, at best"
 
@@ -229,16 +231,7 @@ def load_profile(path: str | Path) -> Profile:
 
 
 def _profile(data: dict[str, Any]) -> Profile:
-    parts = {
-        "peaks": Peaks(**data["peaks"]),
-        "events": tuple(Event(**_tuples(e)) for e in data["events"]),
-        "cliffs": tuple(Cliff(**_tuples(c)) for c in data["cliffs"]),
-        "notes": tuple(data["notes"]),
-        "graph": tuple(NodeFate(**_tuples(n)) for n in data["graph"]),
-        "inputs": {name: tuple(shape) for name, shape in data["inputs"].items()},
-    }
-    return Profile(**{**data, **parts})
-
-
-def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    found: Profile = decoded({name: value for name, value in data.items() if name != "comparison"}, Profile)
+    if any(e.track not in TRACKS for e in found.events):
+        raise ValueError("an event on no track")
+    return found

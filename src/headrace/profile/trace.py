@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .record import Event, Profile
+from .record import TRACKS, Event, Profile
 
-TRACKS = ("host", "copy", "device")
 PROCESS = 1
 
 

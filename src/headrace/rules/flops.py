@@ -14,6 +14,7 @@ from .driver import label
 from .geometry import integer
 
 Shape = tuple[int, ...]
+UNSIZED = (ir.DataType.STRING, ir.DataType.UNDEFINED)  # their elements count as no bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def known(dims: Dims | None) -> Shape | None:
 
 
 def _bytes(value: ir.Value, shape: Shape) -> int:
-    return math.ceil(math.prod(shape) * (value.dtype.itemsize if value.dtype is not None else 4))
+    size = 4.0 if value.dtype is None else 0.0 if value.dtype in UNSIZED else value.dtype.itemsize
+    return math.ceil(math.prod(shape) * size)
 
 
 def _flops(node: ir.Node, inputs: list[Shape], output: Shape) -> float:
