@@ -13,7 +13,11 @@ import pytest
 
 import headrace
 from headrace.bench.record import load_record
-from headrace.errors import InputError
+from headrace.bench.run import relative_error
+from headrace.cli import app
+from headrace.errors import HeadraceError, InputError
+from headrace.profile import load_profile
+from headrace.profile.record import WORK
 
 from .models import model_of, normal, one_node
 
@@ -123,7 +127,77 @@ def test_profile(model, tmp_path):
     again = headrace_command("profile", model, "--device", "cpu", "--runs", "1", "--compare", str(files["save"]))
     assert "before, ms" in again.stdout
     found = json.loads(headrace_command("profile", model, "--device", "cpu", "--runs", "1", "--json").stdout)
-    assert found["events"] and found["device"] == "cpu"
+    assert found["events"] and found["device"] == "cpu" and "comparison" not in found
+
+
+def test_comparisons_are_in_the_json_which_is_a_record_too(model, tmp_path):
+    bench_options = ("--against", "onnxruntime", "--seconds", "0.01")
+    for command, options, load in (("profile", ("--runs", 1), load_profile), ("bench", bench_options, load_record)):
+        said, compare = (command, model, "--device", "cpu", *options, "--json"), ()
+        for _ in range(3):
+            found = json.loads(headrace_command(*said, *compare).stdout)
+            assert ("comparison" in found) == bool(compare)
+            (tmp_path / "old.json").write_text(json.dumps(found))
+            load(tmp_path / "old.json")
+            compare = ("--compare", tmp_path / "old.json")
+    (change,) = found["comparison"]
+    assert change["name"] == model.name and change["now_ms"] == found["results"][0]["ms"]["headrace"]
+
+
+def test_a_comparison_in_json_has_both_times(model, tmp_path):
+    said = ("profile", model, "--device", "cpu", "--runs", 1, "--json")
+    old = json.loads(headrace_command(*said, "--save", tmp_path / "old.json").stdout)
+    new = json.loads(headrace_command(*said, "--dim", "batch=2", "--compare", tmp_path / "old.json").stdout)
+    found = new["comparison"]
+    assert found["ms"]["run"] == {"before": old["ms"], "now": new["ms"]} and found["differ"] == ["inputs"]
+    for side, record in (("before", old), ("now", new)):
+        listed = sum(row[side] or 0 for row in found["work"])
+        assert listed == pytest.approx(sum(e["ms"] for e in record["events"] if e["kind"] in WORK))
+
+
+@pytest.mark.parametrize("command", ["profile", "bench"])
+def test_files_that_cannot_be_written_are_told_before_the_work(command, model, tmp_path):
+    (tmp_path / "file").write_text("")
+    options = {"profile": ("--save", "--trace", "--html"), "bench": ("--save",)}[command]
+    for option in options:
+        for path in (tmp_path / "no" / "r", tmp_path, tmp_path / "file" / "r", tmp_path / ("n" * 300)):
+            with pytest.raises(InputError, match="Cannot write"):
+                app([command, "no-such-model.onnx", option, str(path)], standalone_mode=False)
+    with pytest.raises(HeadraceError, match=r"no-such-model"):
+        app([command, "no-such-model.onnx", options[0], str(tmp_path / "new")], standalone_mode=False)
+    assert not (tmp_path / "new").exists()
+
+
+def test_bench_of_strings_compares_them_by_equality(tmp_path):
+    text = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.STRING, ["n", 2])
+    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.STRING, ["n", 2])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [text], [out])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8),
+              tmp_path / "m.onnx")  # fmt: skip
+    options = ("--device", "cpu", "--against", "onnxruntime", "--seconds", "0.01")
+    done = headrace_command("bench", tmp_path / "m.onnx", *options, "--json")
+    assert json.loads(done.stdout)["results"][0]["errors"] == {"onnxruntime": 0.0}
+    headrace_command("bench", tmp_path / "m.onnx", *options)
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "error"),
+    [
+        (np.array(["a", "ü"], object), np.array(["a", "ü"]), 0.0),
+        (np.array(["a", "b"], object), np.array(["a", "c"], object), np.inf),
+        (np.array(["a"], object), np.array(["a", "a"], object), np.inf),
+        (np.zeros((0, 2), object), np.zeros((0, 2), object), 0.0),
+        (np.array(["1"], object), np.float32([1]), np.inf),
+        (np.float32([1, 2]), np.float32([1, 4]), 0.5),
+        ([np.float32([1, 2]), np.float32([3])], [np.float32([1, 4]), np.float32([3])], 0.5),
+        ([np.float32([1])], [], np.inf),
+        ([], [], 0.0),
+        (None, None, 0.0),
+        (None, np.float32([1]), np.inf),
+    ],
+)
+def test_relative_error_of_all_kinds_of_outputs(got, want, error):
+    assert relative_error(got, want) == error
 
 
 def test_explain_says_which_sizes_it_assumed_where_they_do_not_fit(tmp_path):
@@ -164,6 +238,7 @@ def test_explain_predicts_for_a_gpu_that_is_not_here(model):
         ("bench", "{model}", "--compare", "nowhere.json"),
         ("profile", "{model}", "--compare", "nowhere.json"),
         ("profile", "{model}", "--runs", "0"),
+        ("profile", "{model}", "--runs", "1", "--device", "cpu", "--adapter", "llvmpipe"),
         ("profile", "{model}", "--runs", "1", "--html", "/nowhere/report.html"),
         ("explain", "{model}", "--target", "no-such-card"),
         ("explain", "{model}", "--target", "m1", "--host-node", "no-such-node"),

@@ -105,10 +105,18 @@ def _dense_flops(model: str | bytes, feeds: Mapping[str, np.ndarray], dims: Mapp
 
 
 def relative_error(got: Any, want: Any) -> float:
-    """Largest deviation over the largest wanted value; infinite where shapes differ."""
-    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    """Largest deviation over the largest wanted value; infinite where shapes, strings or lengths of lists differ."""
+    if isinstance(want, list):
+        same = isinstance(got, list) and len(got) == len(want)
+        return max(map(relative_error, got, want), default=0.0) if same else float("inf")
+    if got is None or want is None:
+        return 0.0 if got is want else float("inf")
+    got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape:
         return float("inf")
+    if want.dtype.kind in "OUS" or got.dtype.kind in "OUS":
+        return 0.0 if np.array_equal(got.astype(object), want.astype(object)) else float("inf")
+    got, want = got.astype(np.float64), want.astype(np.float64)
     return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-30))
 
 

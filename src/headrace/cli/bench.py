@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from rich.text import Text
 from ..bench import Result, bench_cases, bench_model
 from ..bench.record import Record, changes, load_record
 from ..errors import InputError
+from ..files import check_writable
 from .options import DeviceOption, DimOption, JsonOption, ThreadsOption, app, busy, console, dims_of
 
 
@@ -43,6 +45,7 @@ def bench(
     """
     if not 0 < seconds < math.inf:
         raise InputError(f"--seconds is a positive number, not {seconds}.")
+    check_writable(save)
     old = load_record(compare) if compare is not None else None
     peers = [p.strip() for p in against.split(",") if p.strip()] if against is not None else None
     results: list[Result] = []
@@ -58,7 +61,8 @@ def bench(
     if save is not None:
         record.save(save)
     if as_json:
-        print(json.dumps(record.as_dict()))
+        compared = {"comparison": [asdict(c) for c in changes(record, old)]} if old is not None else {}
+        print(json.dumps(record.as_dict() | compared))
         return
     _print_results(results)
     if old is not None:

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from ..bench.run import random_feeds
+from ..files import check_writable
 from ..profile import load_profile
-from ..profile.table import print_comparison, print_profile
+from ..profile.table import comparison, print_comparison, print_profile
 from ..session import InferenceSession
 from .options import (
     DeviceOption,
@@ -55,6 +56,7 @@ def profile(
 
     Example: headrace profile model.onnx --dim batch=1 --html report.html --trace trace.json
     """
+    check_writable(save, trace, html)
     old = load_profile(compare) if compare is not None else None
     dims = dims_of(dim)
     with (
@@ -70,7 +72,8 @@ def profile(
         if path is not None:
             write(path)
     if as_json:
-        print(json.dumps(found.as_dict()))
+        compared = {"comparison": comparison(found, old)} if old is not None else {}
+        print(json.dumps(found.as_dict() | compared))
         return
     print_profile(found, console, top)
     if old is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -98,16 +99,11 @@ def briefly(nodes: Sequence[str]) -> str:
 def print_comparison(new: Profile, old: Profile, console: Console, top: int = 15) -> None:
     """What became faster or slower between two profiles, the largest differences first."""
     table = Table("", "before, ms", "now, ms", "times faster", title=f"{old.model} ({old.date}) and {new.model}")
-    for name, before, now in (
-        ("run", old.ms, new.ms),
-        ("run, not recorded", old.plain_ms, new.plain_ms),
-        ("cold start", sum(old.cold_ms.values()), sum(new.cold_ms.values())),
-    ):
+    for name, (before, now) in _totals(new, old).items():
         table.add_row(name, f"{before:.3f}", f"{now:.3f}", f"{before / now:.2f}" if now else "-")
     console.print(table)
-    for what in ("device", "adapter", "inputs"):
-        if getattr(old, what) != getattr(new, what):
-            console.print(f"the {what} differ: {getattr(old, what)} and {getattr(new, what)}", style="yellow")
+    for what in _changed(new, old):
+        console.print(f"the {what} differ: {getattr(old, what)} and {getattr(new, what)}", style="yellow")
     rows = differences(new, old)
     if not rows:
         return
@@ -116,6 +112,30 @@ def print_comparison(new: Profile, old: Profile, console: Console, top: int = 15
         cells = ["-" if ms is None else f"{ms:.3f}" for ms in (was, now_takes)]
         table.add_row(briefly(nodes), *cells, f"{(now_takes or 0) - (was or 0):+.3f}")
     console.print(table)
+
+
+def comparison(new: Profile, old: Profile) -> dict[str, Any]:
+    """What `print_comparison` says as plain data, for JSON: milliseconds before and now of all and of each piece of
+    work, and which of device, adapter and inputs differ."""
+    return {
+        "date": old.date,
+        "model": old.model,
+        "ms": {name: {"before": before, "now": now} for name, (before, now) in _totals(new, old).items()},
+        "differ": _changed(new, old),
+        "work": [{"nodes": nodes, "before": was, "now": now} for nodes, was, now in differences(new, old)],
+    }
+
+
+def _totals(new: Profile, old: Profile) -> dict[str, tuple[float, float]]:
+    return {
+        "run": (old.ms, new.ms),
+        "run, not recorded": (old.plain_ms, new.plain_ms),
+        "cold start": (sum(old.cold_ms.values()), sum(new.cold_ms.values())),
+    }
+
+
+def _changed(new: Profile, old: Profile) -> list[str]:
+    return [what for what in ("device", "adapter", "inputs") if getattr(old, what) != getattr(new, what)]
 
 
 def differences(new: Profile, old: Profile) -> list[tuple[tuple[str, ...], float | None, float | None]]:
