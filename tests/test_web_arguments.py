@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from onnx import TensorProto, helper
 
 import headrace
 from headrace.target import Target
+from headrace.web.bundle import PLAYER_FILES
 
 from .models import model_of, normal, one_node
 
@@ -123,6 +127,25 @@ def test_the_hash_names_the_weights(tmp_path):
 
     hashes = [hash_of(1), hash_of(1), hash_of(2), hash_of(1, f16=True)]
     assert hashes[0] == hashes[1] and len(set(hashes)) == 3 and all(hashes)
+
+
+def test_the_player_is_as_small_as_is_said():
+    """Its files together, each gzipped as a server sends it; where a size is told, it is this one."""
+    root = Path(__file__).parents[1]
+    files = [(root / "src" / "headrace" / "web" / n).read_bytes() for n in PLAYER_FILES if n.endswith(".js")]
+    plain, zipped = sum(map(len, files)), sum(len(gzip.compress(f)) for f in files)
+    assert zipped <= 12_000
+    for path in ("README.md", "packages/web/README.md"):
+        assert (
+            f"{plain / 1000:.0f} kB" in (text := (root / path).read_text())
+            and f"({zipped / 1000:.0f} kB gzipped)" in text
+        )
+    assert f"{zipped / 1000:.0f} kB, compressed" in (root / "src/headrace/web/index.html").read_text()
+
+
+def test_the_npm_readme_links_nothing_outside_its_package():
+    text = (Path(__file__).parents[1] / "packages" / "web" / "README.md").read_text()
+    assert not re.findall(r"\]\((?!https?://|#)[^)]*\)", text)
 
 
 DIMS = {

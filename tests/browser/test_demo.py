@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from headrace.bench.cases import inverse_stft_weight
 from headrace.errors import HeadraceError
@@ -136,6 +136,90 @@ def test_the_other_runtime_is_timed_on_the_same_inputs(demo, tmp_path):
     page, complaints = demo(model_of(nodes, {"x": [4, 8]}, ["y"]), "?beside", others)
     times = page.inner_text("#times")
     assert "onnxruntime-web, WebGPU" in times and "cannot run it: no wasm here" in times and not complaints
+
+
+def pooled(shape):
+    """A model that takes the mean of each channel of an image, and the mean of these: a classifier's end, as a map."""
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["p"]),
+        helper.make_node("ReduceMean", ["p", "axes"], ["m"], keepdims=1),
+        helper.make_node("Sigmoid", ["m"], ["y"]),
+    ]
+    return model_of(nodes, {"x": shape}, ["y"], {"axes": np.int64([1])})
+
+
+def from_nodes(shape, *nodes, constants=None, output_dtype=1):
+    made = [helper.make_node(op, inputs.split(), [output], **attributes) for op, inputs, output, attributes in nodes]
+    return model_of(made, {"x": shape}, ["y"], constants or {}, output_dtype=output_dtype)
+
+
+ONE = {"k": np.float32([0]), "axes": np.int64([1, 2])}
+PLAIN_MODELS = {
+    "classes of pixels": (from_nodes([1, 3, 64, 64], ("ArgMax", "x", "y", {"axis": 1}), output_dtype=7), "1 × 1 × 64 × 64"),
+    "classes of images, as maps": (pooled(["n", 3, 64, 64]), "× 1 × 1 × 1"),
+    "a map that is no probability": (from_nodes([1, 3, 64, 64], ("ReduceMean", "x a", "y", {}), constants={"a": np.int64([1])}), "1 × 1 × 64 × 64"),
+    "integers from a sequence": (from_nodes([1, 64, 32], ("ArgMax", "x", "y", {"axis": 1}), output_dtype=7), "1 × 1 × 32"),
+    "one number of a sequence": (from_nodes([1, 80, "t"], ("ReduceMean", "x axes", "y", {"keepdims": 0}), constants=ONE), "1"),
+    "a sequence of vectors": (from_nodes([1, 64, 32], ("Relu", "x", "y", {})), "1 × 64 × 32"),
+    "a mean of a sequence": (from_nodes([2, 64, 32], ("ReduceMean", "x a", "y", {"keepdims": 0}), constants={"a": np.int64([1])}), "2 × 32"),
+    "an output of no dimension": (from_nodes([4, 3, 16, 16], ("ReduceMax", "x", "y", {"keepdims": 0})), "float32"),
+    "an image of four channels": (from_nodes([1, 4, 16, 16], ("Sigmoid", "x", "y", {})), "1 × 4 × 16 × 16"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLAIN_MODELS)
+def test_what_only_resembles_a_detector_or_a_spectrum_is_a_model(demo, name):
+    model, shape = PLAIN_MODELS[name]
+    page, complaints = demo(model)
+    assert page.inner_text("h1") == "A model on WebGPU" and shape in page.inner_text("#result") and not complaints
+
+
+def test_a_detector_of_several_images(demo):
+    nodes = [("ReduceMean", "x a", "m", {}), ("Mul", "m k", "s", {}), ("Sigmoid", "s", "y", {})]
+    model = from_nodes([4, 3, 64, 64], *nodes, constants={"a": np.int64([1]), "k": np.float32(-20)})
+    page, complaints = demo(model)
+    assert page.inner_text("h1") == "Text detection on WebGPU" and not complaints
+    assert json.loads(page.locator("[data-boxes]").get_attribute("data-boxes"))
+
+
+def test_float16_is_shown_as_numbers(demo):
+    """Random inputs are within 1 of 0, and so is the mean of their absolute values plus a constant."""
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Add", ["a", "k"], ["y"])]
+    half = TensorProto.FLOAT16
+    page, complaints = demo(
+        model_of(nodes, {"x": [40, 50]}, ["y"], {"k": np.float16(-3)}, dtype=half, output_dtype=half)
+    )
+    kind, mean = page.locator("#result td").nth(1).inner_text(), float(page.locator("#result td").nth(3).inner_text())
+    assert kind == "float16" and -2.6 < mean < -2.4 and not complaints
+
+
+def test_an_error_stands_alone_and_can_be_read(demo):
+    page, _ = demo(from_nodes([4, 8], ("Relu", "x", "y", {})))
+    assert page.inner_text("#time") and page.inner_text("#result")
+    page.evaluate(
+        "() => { window.submit = GPUQueue.prototype.submit; GPUQueue.prototype.submit = () => { throw Error('gone'); }; }"
+    )
+    page.click("#run")
+    page.wait_for_selector("#status.error")
+    assert "gone" in page.inner_text("#status")
+    assert [page.inner_text(f"#{part}") for part in ("time", "times", "result")] == [""] * 3
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(CONTRAST) >= 4.5, scheme
+    page.evaluate("() => { GPUQueue.prototype.submit = window.submit; }")
+    page.click("#run")
+    page.wait_for_selector("#time:not(:empty)")
+    assert page.locator("#status.error").count() == 0 and page.inner_text("#status").startswith("Ready in")
+
+
+CONTRAST = """() => {
+  const part = document.body.appendChild(document.createElement('i'));
+  part.style.background = 'Canvas';
+  const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((a, v, i) => a + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = light(getComputedStyle(part).backgroundColor), text = light(getComputedStyle(document.getElementById('status')).color);
+  return (Math.max(ground, text) + 0.05) / (Math.min(ground, text) + 0.05);
+}"""
 
 
 @pytest.mark.parametrize("path", ["/beside/../secret", "/beside/%2e%2e/secret", "/beside/..%2fsecret", "/../secret"])

@@ -37,7 +37,7 @@ SHARD_BYTES = 64 << 20
 SHORTEST_TAIL = 200  # characters
 PLAYER_FILES = ("headrace.js", "tensor.js", "bundle.js", "sizes.js", "headrace.d.ts")
 WEIGHTS_FILE = re.compile(r"weights-\d+\.bin")
-DEMO_FILES = ("index.html", "demo.js", "demo-inputs.js", "demo-outputs.js", "demo-peers.js")
+DEMO_FILES = ("index.html", "demo.js", "demo-kinds.js", "demo-inputs.js", "demo-outputs.js", "demo-peers.js")
 
 
 def export_web(

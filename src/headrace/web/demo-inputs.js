@@ -2,11 +2,6 @@
 import { Tensor } from './headrace.js';
 
 const product = (dims) => dims.reduce((a, b) => a * b, 1);
-const ARRAYS = {
-  float32: Float32Array, float64: Float64Array, int64: BigInt64Array, uint64: BigUint64Array, int32: Int32Array,
-  uint32: Uint32Array, int16: Int16Array, uint16: Uint16Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
-  float16: Uint16Array,
-};
 
 function add(controls, label, element) {
   const wrap = document.createElement('label');
@@ -16,12 +11,10 @@ function add(controls, label, element) {
 }
 
 /** Random numbers for floats, ones for the rest. */
-export async function randomInput(inputs, { example }) {
+export function randomInput(inputs, { example }) {
   const tensor = ({ name, type }) => {
-    const kind = ARRAYS[type] ?? Float32Array;
-    const big = type === 'int64' || type === 'uint64';
-    const value = type.startsWith('float') && type !== 'float16' ? () => Math.random() * 2 - 1 : () => (big ? 1n : 1);
-    return [name, new Tensor(type, kind.from({ length: product(example[name]) }, value), example[name])];
+    const value = type.includes('float') ? () => Math.random() * 2 - 1 : () => 1;
+    return [name, new Tensor(type, Array.from({ length: product(example[name]) }, value), example[name])];
   };
   return { feeds: async () => Object.fromEntries(inputs.map(tensor)) };
 }
@@ -29,8 +22,9 @@ export async function randomInput(inputs, { example }) {
 const SCALES = { '−1 to 1': [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]], '0 to 1': [[0, 0, 0], [1, 1, 1]],
   ImageNet: [[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]] };
 
-/** An image: one with some text that is drawn here, or the user's. A model of fixed size gets it stretched. */
-export async function imageInput([{ name, dims }], _bundle, _session, controls) {
+/** An image: one with some text that is drawn here, or the user's. A model of fixed size gets it stretched, one of a fixed
+ * batch several times. */
+export function imageInput([{ name, dims }], _bundle, _trial, controls) {
   const file = Object.assign(document.createElement('input'), { type: 'file', accept: 'image/*' });
   const scale = document.createElement('select');
   for (const text of Object.keys(SCALES)) scale.add(new Option(text));
@@ -39,6 +33,7 @@ export async function imageInput([{ name, dims }], _bundle, _session, controls) 
   add(controls, 'image', file);
   if (typeof dims[2] !== 'number') add(controls, 'longer side', size);
   add(controls, 'values', scale);
+  const batch = typeof dims[0] === 'number' ? dims[0] : 1;
   let image = sampleImage();
   const canvas = document.createElement('canvas');
   const draw = () => {
@@ -52,11 +47,12 @@ export async function imageInput([{ name, dims }], _bundle, _session, controls) 
   };
   const feeds = async () => {
     const { data, width, height } = draw(), [mean, deviation] = SCALES[scale.value], plane = width * height;
-    const values = new Float32Array(3 * plane);
+    const values = new Float32Array(batch * 3 * plane);
     for (let i = 0; i < plane; i++) {
       for (let c = 0; c < 3; c++) values[c * plane + i] = (data[4 * i + c] / 255 - mean[c]) / deviation[c];
     }
-    return { [name]: new Tensor('float32', values, [1, 3, height, width]) };
+    for (let b = 1; b < batch; b++) values.copyWithin(b * 3 * plane, 0, 3 * plane);
+    return { [name]: new Tensor('float32', values, [batch, 3, height, width]) };
   };
   const onChange = (run) => {
     file.onchange = async () => {
@@ -97,10 +93,8 @@ function sampleImage() {
 const CHORD = [261.63, 329.63, 392.0, 523.25];  // C major, Hz
 
 /** A spectrum [batch, real then imaginary bins, frames] of a chord, one note after the other and then all of them. */
-export async function spectrumInput([{ name }], { example }, session) {
+export function spectrumInput([{ name }], { example }, [first]) {
   const [batch, rows, frames] = example[name], n = rows - 2;
-  const silent = new Tensor('float32', new Float32Array(batch * rows * frames), [batch, rows, frames]);
-  const [first] = Object.values(await session.run({ [name]: silent }));
   const samples = first.dims.at(-1), hop = Math.max(1, Math.round((samples - n) / (frames - 1)));
   const rate = n >= 1024 ? 22050 : 16000;
   const values = new Float32Array(batch * rows * frames);

@@ -1,4 +1,5 @@
 // What the demo page shows of outputs: a table, boxes on an image, or sound.
+import { toStorage } from './tensor.js';
 
 /** Name, type, shape and mean of every output. */
 export async function tableOutput(outputs) {
@@ -9,7 +10,8 @@ export async function tableOutput(outputs) {
   };
   row(['output', 'type', 'shape', 'mean'], 'th');
   for (const [name, t] of Object.entries(outputs)) {
-    const values = Array.from(t.data.slice(0, 1e5), Number);
+    const data = t.data.slice(0, 1e5), halves = t.type.endsWith('float16');
+    const values = Array.from(halves ? toStorage({ type: t.type, data }, { name, storage: 'f32' }) : data, Number);
     const mean = values.reduce((a, b) => a + b, 0) / Math.max(values.length, 1);
     row([name, t.type, t.dims.join(' × '), mean.toPrecision(4)], 'td');
   }

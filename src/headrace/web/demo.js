@@ -1,25 +1,13 @@
 // The page beside a bundle: it runs the model on inputs that suit it, shows what came out, and how long it took; beside
 // onnxruntime-web on the same inputs, where `headrace web --serve --beside FOLDER` has given the page that runtime.
 import { InferenceSession } from './headrace.js';
-import { imageInput, randomInput, spectrumInput } from './demo-inputs.js';
-import { boxesOutput, soundOutput, tableOutput } from './demo-outputs.js';
+import { randomInput } from './demo-inputs.js';
+import { kindOf } from './demo-kinds.js';
 import { peers } from './demo-peers.js';
 
 const RUNS = 5;
 const show = (id) => document.getElementById(id);
 const NAMES = { float: 'float32', double: 'float64' };
-
-/** What the page does with a model: a kind of input and a kind of output. */
-function kindOf(inputs, outputs, example) {
-  const [shape] = Object.values(example), floats = inputs.every((v) => v.type === 'float32');
-  if (inputs.length === 1 && floats && shape.length === 4 && shape[1] === 3 && outputs[0]?.dims[1] === 1) {
-    return { title: 'Text detection', input: imageInput, output: boxesOutput };
-  }
-  if (inputs.length === 1 && floats && shape.length === 3 && shape[1] >= 34 && shape[1] % 2 === 0 && shape[2] > 8) {
-    return { title: 'Inverse STFT', input: spectrumInput, output: soundOutput };
-  }
-  return { title: 'A model', input: randomInput, output: tableOutput };
-}
 
 const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
@@ -57,17 +45,22 @@ async function main() {
   const onProgress = (done, total) => { show('progress').value = done / total; };
   const session = await InferenceSession.create('./', { onProgress });
   show('progress').value = 1;
-  const kind = kindOf(inputs, bundle.outputs, bundle.example);
+  const ready = (performance.now() - started).toFixed(0);
+  const trial = Object.values(await session.run(await randomInput(inputs, bundle).feeds()));
+  const kind = kindOf(inputs, bundle.example, trial);
   show('title').textContent = `${kind.title} on WebGPU`;
-  const ready = (performance.now() - started).toFixed(0), megabytes = (bundle.weights.bytes / 1e6).toFixed(1);
-  show('status').textContent = `Ready in ${ready} ms: ${bundle.kernels.length} kernels, ${megabytes} MB of weights.`;
-  const input = await kind.input(inputs, bundle, session, show('controls'));
+  const megabytes = (bundle.weights.bytes / 1e6).toFixed(1);
+  const status = `Ready in ${ready} ms: ${bundle.kernels.length} kernels, ${megabytes} MB of weights.`;
+  show('status').textContent = status;
+  const input = kind.input(inputs, bundle, trial, show('controls'));
   const others = await peers();
   const run = async () => {
     show('run').disabled = true;
     try {
       const feeds = await input.feeds();
       const { ms, outputs } = await timed(() => session.run(feeds));
+      show('status').className = '';
+      show('status').textContent = status;
       show('time').textContent = `${ms.toFixed(1)} ms`;
       show('result').replaceChildren(await kind.output(outputs, input));
       const rows = [{ name: 'headrace, WebGPU', ms }];
@@ -87,7 +80,9 @@ async function main() {
   input.onChange?.(run);
 }
 
+/** The error alone: figures and results of an earlier run would seem to be of this one. */
 function fail(error) {
+  for (const id of ['time', 'times', 'result']) show(id).replaceChildren();
   show('status').className = 'error';
   show('status').textContent = `${error.name}: ${error.message}`;
 }
