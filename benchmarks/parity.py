@@ -1,13 +1,12 @@
 """headrace on the CPU beside ONNX Runtime on whole models: none may be slower.
 
-    python benchmarks/parity.py [MODEL.onnx[:name=1,3,480,640] ...] [--json]
-
 Without arguments: the three models of the rapidocr-onnxruntime package, where it is installed (real weights; the text
 detector has two transposed convolutions).
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import sys
@@ -48,17 +47,20 @@ def feeds_for(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.nd
 
 
 def main() -> None:
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", metavar="MODEL.onnx[:name=1,3,480,640]", nargs="*")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
     rows = []
-    for path, shapes in [given(a) for a in arguments] or rapidocr():
+    for path, shapes in [given(a) for a in options.models] or rapidocr():
         result = bench_model(str(path), path.name, feeds_for(path, shapes), "cpu", ["onnxruntime"], seconds=4)
         rows.append({"model": path.name, **result.ms, "ratio": result.ms["headrace"] / result.ms["onnxruntime"],
                      "error": result.errors["onnxruntime"], "notes": list(result.notes)})  # fmt: skip
-        if "--json" not in sys.argv:
+        if not options.json:
             row = rows[-1]
             print(f"{path.name}: headrace {row['headrace']:.2f} ms, onnxruntime {row['onnxruntime']:.2f} ms, "
                   f"ratio {row['ratio']:.3f}, error {row['error']:.1e}", flush=True)  # fmt: skip
-    if "--json" in sys.argv:
+    if options.json:
         print(json.dumps(rows))
 
 

@@ -1,7 +1,5 @@
 """headrace on WebGPU beside onnxruntime-webgpu, in turns, on one adapter.
 
-    python benchmarks/webgpu.py PEER_PYTHON [MODEL.onnx[:name=1,3,224,224;other=1,64,64] ...] [--adapter NAME] [--json]
-
 PEER_PYTHON is the interpreter of a virtual environment with onnxruntime-webgpu and numpy: that package carries the same
 module name as onnxruntime, so it runs in a process of its own. Without models: the reported cases. To put both on one
 software adapter, set VK_ICD_FILENAMES to an ICD file that names SwiftShader's library.
@@ -9,7 +7,9 @@ software adapter, set VK_ICD_FILENAMES to an ICD file that names SwiftShader's l
 
 from __future__ import annotations
 
+import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -86,22 +86,30 @@ def _normal(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("python", metavar="PEER_PYTHON")
+    parser.add_argument("models", metavar="MODEL.onnx[:name=1,3,224,224;other=1,64,64]", nargs="*")
+    parser.add_argument("--adapter", help="part of a WebGPU adapter's name")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if shutil.which(options.python) is None:
+        parser.error(f"no interpreter is called {options.python!r}")
+    return options
+
+
 def main() -> None:
-    arguments = [a for a in sys.argv[1:] if a != "--json"]
-    adapter = arguments.pop(arguments.index("--adapter") + 1) if "--adapter" in arguments else None
-    arguments = [a for a in arguments if a != "--adapter"]
-    if not arguments:
-        sys.exit(__doc__)
+    options = parsed()
     warnings.simplefilter("ignore")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, path, feeds in models(arguments[1:], Path(folder)):
-            rows.append({"case": name, **bench(arguments[0], path, feeds, adapter)})
-            if "--json" not in sys.argv:
+        for name, path, feeds in models(options.models, Path(folder)):
+            rows.append({"case": name, **bench(options.python, path, feeds, options.adapter)})
+            if not options.json:
                 ours, theirs, error = (rows[-1][k] for k in ("headrace", "onnxruntime-webgpu", "error"))
                 times = f"headrace {ours:.1f} ms, onnxruntime-webgpu {theirs:.1f} ms, {theirs / ours:.2g} times faster"
                 print(f"{name}: {times}, error {error:.1e}", flush=True)
-    if "--json" in sys.argv:
+    if options.json:
         print(json.dumps(rows))
 
 

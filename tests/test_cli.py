@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -43,6 +44,15 @@ def test_version():
 @pytest.mark.parametrize("command", ["run", "explain", "optimize", "devices", "web", "bench", "profile"])
 def test_help_has_an_example(command):
     assert f"headrace {command}" in headrace_command(command, "--help").stdout
+
+
+BENCHMARKS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", BENCHMARKS, ids=lambda path: path.name)
+def test_benchmarks_explain_themselves(script):
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("usage: ") and not done.stderr
 
 
 def test_run(model, tmp_path):

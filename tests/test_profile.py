@@ -541,14 +541,17 @@ def test_runs_may_be_any_integer():
             assert session.profile({"x": random(2, 258, 800)}, runs).runs == 2
 
 
-def test_host_nodes_take_the_names_that_a_profile_prints():
+def test_host_nodes_take_the_names_that_a_profile_prints(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"], name="minus")]
     source = model_of(nodes, {"x": [2, 3]}, ["y"], {}).SerializeToString()
     with headrace.InferenceSession(source, "cpu") as session:
         printed = [n.name for n in session.profile({"x": random(2, 3)}, 1).graph]
     assert printed == ["Relu→a", "minus"]
+    (tmp_path / "m.onnx").write_bytes(source)
     for name in (*printed, "a", "y"):
         headrace.InferenceSession(source, "cpu", host_nodes=[name]).close()
+        (host,) = explain_model(tmp_path / "m.onnx", {}, "cpu", "m1", [name]).on_device.host
+        assert host.op_type == ("Relu" if "a" in name else "Neg")
     for name in ("Relu→y", "Neg→y", "Relu", ""):
         with pytest.raises(InputError, match="no node is called"):
             headrace.InferenceSession(source, "cpu", host_nodes=[name])
