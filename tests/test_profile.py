@@ -522,17 +522,38 @@ def test_paths_that_name_no_file_are_input_errors(profile, path):
             call(path)
 
 
-def test_strings_are_profiled_and_explained(tmp_path):
-    text = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, ["n", 2])
-    out = helper.make_tensor_value_info("y", onnx.TensorProto.STRING, ["n", 2])
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"], name="same")], "g", [text], [out])
+STRING, FLOAT = onnx.TensorProto.STRING, onnx.TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "kind", "attributes", "moved"),
+    [
+        ("Identity", ["x"], STRING, {}, 0),
+        ("Concat", ["x", "c", "x"], STRING, {"axis": 0}, 0),
+        ("Cast", ["x"], FLOAT, {"to": STRING}, 3 * 2 * 4),
+    ],
+)
+def test_strings_count_as_no_bytes(op, inputs, kind, attributes, moved, tmp_path):
+    node = helper.make_node(op, inputs, ["y"], name="text", **attributes)
+    x, y = helper.make_tensor_value_info("x", kind, ["n", 2]), helper.make_tensor_value_info("y", STRING, None)
+    constant = helper.make_tensor("c", STRING, [1, 2], [b"q", b""])
+    graph = helper.make_graph([node], "g", [x], [y], [constant] if "c" in inputs else [])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    found = profiled(model, {"x": np.array([["a", "bc"], ["", "ü"]], object)})
-    assert [n.name for n in found.graph] == ["same"] and all(e.bytes == 0 for e in found.events)
+    words = np.array([["a", "bc"], ["", "ü"], ["d", "e"]], object)
+    found = profiled(model, {"x": words if kind == STRING else random(3, 2)})
+    assert [n.name for n in found.graph] == ["text"] and all(e.bytes == moved for e in found.events)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     (cost,) = explain_model(tmp_path / "m.onnx", {"n": 3}, "cpu").costs
-    assert cost.bytes == 0 and cost.output == (3, 2)
+    assert cost.bytes == moved and cost.output[1] == 2
     assert explain_model(tmp_path / "m.onnx", {"n": 3}, "cpu", "m1").on_device.host
+
+
+def test_a_printed_profile_has_names_as_they_are(profile):
+    strange = "[/x][bold]y[/i] :warning:"
+    events = tuple(dataclasses.replace(e, nodes=(strange,)) for e in profile.events)
+    for runs in (0, 3):
+        text = str(dataclasses.replace(profile, model=strange, adapter=f"a{strange}", events=events, runs=runs))
+        assert f"a{strange}" in text and text.count("[/x]") > 1
 
 
 def test_runs_may_be_any_integer():
