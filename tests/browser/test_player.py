@@ -112,6 +112,8 @@ BAD = {
     "null feeds": (ONCE.replace("inputs(feeds)", "null"), "InputError", "feeds are tensors"),
     "a feed that is no tensor": (ONCE.replace("inputs(feeds)", "{x: [1, 2]}"), "InputError", "must be float"),
     "a feed without dims": (ONCE.replace("inputs(feeds)", "{x: {type: 'float32'}}"), "InputError", "must be integers"),
+    "a feed without data": (ONCE.replace("inputs(feeds)", "{x: {type: 'float32', dims: [1, 6, 5]}}"), "InputError", "not 30"),
+    "a feed with too little data": (ONCE.replace("inputs(feeds)", "{x: {...inputs(feeds).x, data: new Float32Array(29)}}"), "InputError", "29 elements, not 30"),
     "null fetches": (ONCE.replace("inputs(feeds)", "inputs(feeds), null"), "InputError", "not null; the model has: y"),
     "fetches as text": (ONCE.replace("inputs(feeds)", "inputs(feeds), 'y'"), "InputError", "not y; the model has: y"),
     "sizes that are no integers": (ONCE.replace("inputs(feeds)", "{x: {...inputs(feeds).x, dims: [1, 2.5, 12]}}"), "InputError", "must be integers"),

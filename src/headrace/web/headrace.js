@@ -226,7 +226,8 @@ export class InferenceSession {
         throw new InputError(`input "${name}" must be ${type}, not ${tensor.type ?? tensor}`);
       }
       if (tensor.location === 'none') throw new InputError(`input "${name}" is a tensor that was disposed`);
-      checkedDims(tensor.dims);
+      const size = product(checkedDims(tensor.dims)), given = tensor.data?.length;
+      if (tensor.location !== 'gpu-buffer' && given !== size) throw new InputError(`input "${name}" has ${given} elements, not ${size}`);
     }
     for (const name of Object.keys(feeds)) if (!this.inputNames.includes(name)) throw new InputError(`no input is called "${name}"`);
     const { key, plan } = planFor(this.#bundle, feeds, this.#software);
