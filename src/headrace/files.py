@@ -20,7 +20,7 @@ def path_of(path: Any) -> Path:
         InputError: it is no str or Path, is empty, or holds a NUL.
     """
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-        raise InputError(f"A file is named by a str or a Path, not {path!r}.")
+        raise InputError(f"The path of a file is a str or a Path, not {path!r}.")
     name = os.fspath(path)
     if not name or "\0" in name:
         raise InputError(f"No file can be called {name!r}.")
