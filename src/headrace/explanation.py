@@ -94,7 +94,7 @@ def explain_model(
     costs = tuple(node_costs(model, shapes))
     on_device = prediction = None
     if device == "webgpu":
-        whole, limits = _whole(model, assumed, where, host_nodes)
+        whole, limits = _whole(model, assumed, shapes, where, host_nodes)
         notes, on_device = (*model.notes, *whole.notes), _work(whole, limits)
         prediction = predict(model, path.name, whole.plan, where, notes) if where is not None else None
     else:
@@ -114,7 +114,11 @@ def _on_cpu(model: Model) -> tuple[Note, ...]:
 
 
 def _whole(
-    model: Model, assumed: Mapping[str, tuple[int, ...]], where: Machine | None, host_nodes: Sequence[str]
+    model: Model,
+    assumed: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, Dims],
+    where: Machine | None,
+    host_nodes: Sequence[str],
 ) -> tuple[Whole, Target]:
     """The plan for the adapter that is here; for a GPU with the default limits where there is none, or `where`."""
     from .plan import Spec, host_inputs, prepare_graph
@@ -132,12 +136,11 @@ def _whole(
         values[name] = Spec(shape, dtype)
         if name in host_inputs(graph):
             values[name] = np.ones(shape, dtype.numpy())
-    known_shapes = infer_shapes(model, {n: v.shape for n, v in values.items()})
     after_host = {
         str(v.name): Spec(shape, v.dtype)
         for node in model.graph
         for v in node.outputs
-        if (shape := known(known_shapes.get(str(v.name)))) is not None and v.dtype is not None
+        if (shape := known(shapes.get(str(v.name)))) is not None and v.dtype is not None
     }
     try:
         return whole_plan(graph, values, target, host_nodes=host_nodes, after_host=after_host), target

@@ -67,7 +67,8 @@ class InferenceSession:
         self._device = backends.choose_device(device, providers, adapter)
         if adapter is not None and self._device == "cpu":
             raise InputError(f"adapter names a WebGPU adapter: the device is 'cpu', which has none called {adapter!r}.")
-        self._phases, self._options, self._ran = Phases(), options, False
+        self._phases, self._options = Phases(), options
+        self._cold_ms: dict[str, float] | None = None  # by phase, once there was a run
         with self._phases.phase("load"):
             loaded = load(model)
             self._model = bind_dims(loaded, dims) if dims else loaded
@@ -132,7 +133,7 @@ class InferenceSession:
             raise DeviceError("This session is closed: create another one.")
         names = list(self._outputs) if output_names is None else self._checked_names(output_names)
         feeds, constants = self._signature.checked(input_feed)
-        if not self._ran:
+        if self._cold_ms is None:
             return self._first_run(names, feeds, constants, keep_on_device)
         return self._run(names, feeds, constants, keep_on_device)
 
@@ -149,8 +150,9 @@ class InferenceSession:
         before, start = self._executable.phases.total, time.perf_counter()
         results = self._run(names, feeds, constants, keep_on_device)
         made = self._executable.phases.total - before
-        self._phases.ms["first run"] = (time.perf_counter() - start) * 1e3 - made
-        self._ran = True
+        first = {"first run": (time.perf_counter() - start) * 1e3 - made}
+        phases = self._phases.ms | self._executable.phases.ms | first
+        self._cold_ms = {name: phases.get(name, 0.0) for name in PHASES}
         return results
 
     def profile(
@@ -176,13 +178,12 @@ class InferenceSession:
             raise DeviceError("This session is closed: create another one.")
         runs = _checked_runs(runs)
         checked, constants = self._signature.checked(feeds)
-        if not self._ran:
+        if self._cold_ms is None:
             self._first_run(list(self._outputs), checked, constants, False)
         executable, extra = self._fed.executable_for(constants) if constants else (self._executable, {})
-        cold = {n: (self._phases.ms | self._executable.phases.ms).get(n, 0.0) for n in PHASES}
         name = self._model.path.name if self._model.path is not None else self._model.graph.name or "model"
         subject = Subject(self._model, name, self._device, executable, self._options, list(self._outputs))
-        return profile_executable(subject, checked | extra, runs, cold, progress or (lambda _: None))
+        return profile_executable(subject, checked | extra, runs, self._cold_ms or {}, progress or (lambda _: None))
 
     def _checked_names(self, names: Sequence[str]) -> list[str]:
         if isinstance(names, str) or not isinstance(names, Iterable):

@@ -14,6 +14,7 @@ from tests.test_profile import check_trace
 import headrace
 from headrace.backends.spans import Recorder
 from headrace.backends.webgpu import stamps
+from headrace.explanation import explain_model
 from headrace.profile import load_profile
 from headrace.profile import peaks as peaks_module
 from headrace.profile.trace import trace_events
@@ -193,3 +194,47 @@ def test_a_plain_run_makes_no_query_and_no_span(monkeypatch):
         session.run(None, x)
         with pytest.raises(AssertionError, match="recorded something"):
             session.profile(x, 1)
+
+
+def test_explain_and_a_run_see_what_a_waiting_loop_takes_from_outside(tmp_path):
+    """The Loop waits for a host node, and its body reads a tensor that the device has computed before."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "outer"], ["next"], name="inside"),
+            helper.make_node("Identity", ["c"], ["go"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", 7, []),
+            helper.make_tensor_value_info("c", 9, []),
+            helper.make_tensor_value_info("state", 1, [6, 5]),
+        ],
+        [helper.make_tensor_value_info("go", 9, []), helper.make_tensor_value_info("next", 1, [6, 5])],
+    )
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["outer"], name="before"),
+        helper.make_node("Relu", ["x"], ["r"], name="asked"),
+        helper.make_node("MatMul", ["r", "w"], ["start"], name="waiting"),
+        helper.make_node("Loop", ["turns", "", "start"], ["y"], name="loop", body=body),
+    ]
+    w = random(8, 5)
+    model = model_of(nodes, {"x": [6, 8]}, ["y"], {"w": w, "turns": np.array(3, np.int64)})
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    found = explain_model(tmp_path / "m.onnx", {}, "webgpu", "m1", ["asked"])
+    assert {"before", "waiting", "inside"} <= {n for e in found.prediction.events for n in e.nodes}
+    x = random(6, 8)
+    with session_of(model, host_nodes=["asked"]) as session:
+        (got,) = session.run(None, {"x": x})
+        (step,) = [h for h in session.plan.host_steps]
+    np.testing.assert_allclose(got, np.maximum(x, 0) @ w + 3 * (x @ w), atol=1e-4)
+    assert step.reads == ("x",)
+
+
+def test_the_cold_start_is_that_of_the_first_run_whatever_ran_since():
+    node = helper.make_node("Relu", ["x"], ["y"], name="rectifier")
+    with session_of(model_of([node], {"x": ["n", 4]}, ["y"])) as session:
+        session.run(None, {"x": random(3, 4)})
+        cold = session.profile({"x": random(3, 4)}, 1).cold_ms
+        for n in range(4, 12):
+            session.run(None, {"x": random(n, 4)})
+        assert session.profile({"x": random(3, 4)}, 1).cold_ms == cold

@@ -27,6 +27,7 @@ from ..rules.driver import label
 from ..rules.phase import with_phases
 from ..target import Target
 from .host import evaluate, evaluate_sizes
+from .plan import HostStep
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 HOST_NODES = "asked for by host_nodes"
@@ -253,7 +254,7 @@ class Walk:
     def step(self, step: Step) -> None:
         """Lower one node, or put it off if it waits for a host step."""
         node = step.node
-        if any(v is not None and v.name in self._waiting for v in node.inputs) or self._captures(step):
+        if self._waiting and not self._waiting.isdisjoint(reads(step)):
             self._postpone(step)
             return
         kept = next((n for n in reads(step) if n in self._off_device), None) if self._off_device else None
@@ -269,13 +270,6 @@ class Walk:
         for v, value in zip(node.outputs, values, strict=False):
             if value is not None and v.name:
                 self.env[v.name] = value
-
-    def _captures(self, step: Step) -> bool:
-        if not self._waiting or step.node.op_type not in INLINE:
-            return False
-        return any(
-            v is not None and v.name in self._waiting for g in _subgraphs(step) for n in g.all_nodes() for v in n.inputs
-        )
 
     def _postpone(self, step: Step) -> None:
         self.pending.append(step)
@@ -459,9 +453,20 @@ def _subgraphs(step: Step) -> list[ir.Graph]:
 
 
 def reads(step: Step) -> list[str]:
-    """Names that a node reads, those of its subgraphs included."""
-    found = [v.name or "" for v in step.node.inputs if v is not None]
-    return [*found, *(v.name or "" for g in _subgraphs(step) for n in g.all_nodes() for v in n.inputs if v is not None)]
+    """Names that a node reads, once each: its inputs, and what its subgraphs take from outside."""
+    found = dict.fromkeys(v.name or "" for v in step.node.inputs if v is not None)
+    for graph in _subgraphs(step):
+        inside = {v.name for v in graph.inputs} | set(graph.initializers)
+        inside |= {v.name for n in graph.all_nodes() for v in n.outputs}
+        taken = [v for n in graph.all_nodes() for v in n.inputs if v is not None]
+        found.update(dict.fromkeys(v.name or "" for v in (*taken, *graph.outputs) if v.name not in inside))
+    return list(found)
+
+
+def host_step(step: Step, reason: str) -> HostStep:
+    """A node that runs on the host, as the plan lists it."""
+    made = tuple(v.name or "" for v in step.node.outputs)
+    return HostStep(step.name, step.node.op_type, reason, tuple(reads(step)), made)
 
 
 def _misfit_text(step: Step, inputs: Sequence[Value | None], reason: str) -> str:

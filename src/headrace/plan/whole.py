@@ -14,8 +14,8 @@ from ..kernels.known import SizeArray
 from ..model import Note
 from ..target import Target
 from .compile import make_plan
-from .lower import Graph, Lowered, Spec, Step, Walk, unsupported
-from .plan import HostStep, Plan
+from .lower import Graph, Lowered, Spec, Step, Walk, host_step, reads, unsupported
+from .plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,13 @@ def _stage(
     """The plan up to the refused nodes: it ends with what they, those that wait for them, and the model's user read."""
     wanted = [str(v.name) for v in walk.graph.model.graph.outputs]
     for step in (*(s for s, _ in lowered.refused), *lowered.pending):
-        wanted += [str(v.name) for v in step.node.inputs if v is not None]
+        wanted += reads(step)
     known = {n for n in wanted if n in lowered.values or n in walk.graph.constants}
     outputs: dict[str, Tensor | Array] = {n: walk.lookup(n) for n in wanted if n in known and n not in inputs}
     outputs = {n: walk.lift(v, n) if isinstance(v, SizeArray) else v for n, v in outputs.items()}
     specs = {n: s for n, s in inputs.items() if isinstance(s, Spec)}
     plan, notes = make_plan(outputs, specs, target, stored)
-    steps = tuple(
-        HostStep(
-            step.name,
-            step.node.op_type,
-            reason,
-            tuple(v.name or "" for v in step.node.inputs if v is not None),
-            tuple(v.name or "" for v in step.node.outputs),
-        )
-        for step, reason in lowered.refused
-    )
+    steps = tuple(host_step(step, reason) for step, reason in lowered.refused)
     on_host = {name for step in steps for name in step.reads} | {str(v.name) for v in walk.graph.model.graph.outputs}
     back = tuple(r for r in plan.readbacks if r.name in on_host)  # the others stay on the device
     return (replace(plan, host_steps=steps, readbacks=back) if steps else plan), notes
@@ -96,8 +87,7 @@ def _following(walk: Walk, lowered: Lowered, after_host: Mapping[str, Spec]) -> 
     made = {v.name for step in lowered.pending for v in step.node.outputs}
     found: dict[str, Spec | Array] = {}
     for step in lowered.pending:
-        for v in step.node.inputs:
-            name = "" if v is None else v.name or ""
+        for name in reads(step):
             if not name or name in made or name in found or name in walk.graph.constants:
                 continue
             value = lowered.values.get(name)

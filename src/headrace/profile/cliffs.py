@@ -159,7 +159,8 @@ def _notes(profile: Profile, e: Event) -> list[Mapping[str, Any]]:
 
 
 def _parts(e: Event) -> str:
-    return f" in {e.parts} dispatches" if e.parts > 1 else ""
+    what = "dispatches" if e.kind == "kernel" else "runs of it"
+    return f" in {e.parts} {what}" if e.parts > 1 else ""
 
 
 def _some(names: Sequence[str]) -> str:

@@ -19,10 +19,10 @@ from ...errors import DeviceError, InputError, UnsupportedNode, UnsupportedOpErr
 from ...kernels.expr import Tensor
 from ...model import Model, Note
 from ...plan import HostStep, Plan, Readback, Spec, Walk, host_inputs, make_plan, prepare_graph
-from ...plan.lower import HOST_NODES, Step, unsupported
+from ...plan.lower import HOST_NODES, Step, host_step, reads, unsupported
 from ..spans import HOST, Phases, Recorder, spanned
 from .device import Device, open_device, release
-from .host_step import HostNode, captured
+from .host_step import HostNode
 from .player import Pool, Prepared
 
 PLANS_KEPT = 16
@@ -303,7 +303,7 @@ class WebGpuExecutable:
         specs = {n: v for n, v in inputs.items() if isinstance(v, Spec)}
         plan, notes = make_plan(outputs, specs, target, self._stored)
         if host:
-            plan = replace(plan, host_steps=tuple(h.described(set(names)) for h in host))
+            plan = replace(plan, host_steps=tuple(host_step(s, reason) for s, reason in refused))
         self._notes.update(dict.fromkeys([*lowered.notes, *notes]))
         keep = frozenset(r.name for r in plan.readbacks if _stays(r, wanted | on_host))
         with self.phases.phase("compile"):
@@ -332,17 +332,13 @@ class WebGpuExecutable:
             step = made.get(stack.pop())
             if step is not None and id(step) not in needed:
                 needed.add(id(step))
-                stack += [*(v.name or "" for v in step.node.inputs if v is not None), *captured(step)]
+                stack += reads(step)
         return [(s, r) for s, r in refused if id(s) in needed]
 
 
 def _read_by(steps: Iterable[Step]) -> set[str]:
-    """Names that steps read, their subgraphs included."""
-    found: set[str] = set()
-    for s in steps:
-        found.update(v.name or "" for v in s.node.inputs if v is not None)
-        found.update(captured(s))
-    return found
+    """Names that steps read."""
+    return {name for s in steps for name in reads(s)}
 
 
 def _stays(r: Readback, read_back: set[str]) -> bool:

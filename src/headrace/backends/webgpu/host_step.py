@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from ...dtypes import Array
 from ...errors import InputError, UnsupportedOpError
-from ...plan import Graph, HostStep
-from ...plan.lower import Step, unsupported
+from ...plan import Graph
+from ...plan.lower import Step, reads, unsupported
 from ..cpu.ort_session import translated
 
 
@@ -21,19 +21,13 @@ class HostNode:
 
     def __init__(self, step: Step, graph: Graph, reason: str, threads: int | None) -> None:
         self.step, self.graph, self.reason, self.threads = step, graph, reason, threads
-        self.captured = captured(step)
+        self.reads = reads(step)
         self._sessions: dict[tuple[Any, ...], Any] = {}
-
-    def described(self, outputs: set[str]) -> HostStep:
-        """The step as the plan lists it."""
-        node = self.step.node
-        reads = tuple(v.name or "" for v in node.inputs if v is not None)
-        return HostStep(self.step.name, node.op_type, self.reason, reads, tuple(v.name or "" for v in node.outputs))
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Array]:
         """The node's outputs. Raises UnsupportedOpError where ONNX Runtime refuses the node too."""
         feeds: dict[str, Array] = {}
-        for name in [*(v.name or "" for v in self.step.node.inputs if v is not None), *self.captured]:
+        for name in self.reads:
             value = values[name] if name in values else self.graph.constants[name]
             feeds[name] = value.numpy() if hasattr(value, "numpy") else value
         key = tuple((n, *_kind(a)) for n, a in feeds.items())
@@ -79,19 +73,3 @@ def _type(value: Any) -> onnx.TypeProto:
     text = value.dtype.kind in "OUST"
     dtype = ir.DataType.STRING if text else ir.DataType.from_numpy(value.dtype)
     return onnx.helper.make_tensor_type_proto(int(dtype), [None] * value.ndim)
-
-
-def captured(step: Step) -> list[str]:
-    """Names that the node's subgraphs read from outside."""
-    found: dict[str, None] = {}
-    for value in step.attributes.values():
-        if not isinstance(value, ir.Graph):
-            continue
-        inside = {v.name for v in value.inputs} | set(value.initializers)
-        for n in value.all_nodes():
-            inside.update(v.name for v in n.outputs)
-        found.update(
-            (v.name or "", None) for n in value.all_nodes() for v in n.inputs if v is not None and v.name not in inside
-        )
-        found.update((v.name or "", None) for v in value.outputs if v.name not in inside)
-    return list(found)
