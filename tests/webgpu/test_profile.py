@@ -225,7 +225,7 @@ def test_explain_and_a_run_see_what_a_waiting_loop_takes_from_outside(tmp_path):
     x = random(6, 8)
     with session_of(model, host_nodes=["asked"]) as session:
         (got,) = session.run(None, {"x": x})
-        (step,) = [h for h in session.plan.host_steps]
+        (step,) = session.plan.host_steps
     np.testing.assert_allclose(got, np.maximum(x, 0) @ w + 3 * (x @ w), atol=1e-4)
     assert step.reads == ("x",)
 
